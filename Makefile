@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make                     build/rdmafs and build/rdmafsd
+# make test                everything that proves them (installs nothing)
+# make try                 install what is missing, build, serve, mount, copy
+# make bench               ratios beside TCP and a local directory
+# make fuzz                run the fuzzers for FUZZ_SECONDS each
+# make install             into DESTDIR and PREFIX
+#
+# Variables: BUILD=dir  CC=gcc|clang  SAN=address,undefined|thread  WERROR=1
+#            VERBS=0 (leave libibverbs and librdmacm out)  V=1 (show commands)
+
+BUILD ?= build
+PREFIX ?= /usr/local
+VERBS ?= 1
+FUZZ_SECONDS ?= 60
+ifneq ($(SAN),)
+BUILD := $(BUILD)/san-$(subst $(comma),-,$(SAN))
+endif
+comma := ,
+
+CC ?= gcc
+CFLAGS ?= -O2 -g
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
+	-Wmissing-prototypes -Wvla -Wformat=2 -Wcast-align -Wundef \
+	-Wimplicit-fallthrough
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -pthread -I. \
+	$(WARN) $(if $(filter 1,$(WERROR)),-Werror) $(CFLAGS) \
+	-fno-omit-frame-pointer -MMD -MP $(SAN_FLAGS) $(PKG_CFLAGS)
+ALL_LDFLAGS = -pthread $(LDFLAGS) $(SAN_FLAGS)
+ifneq ($(SAN),)
+SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
+endif
+
+# What each program links; README says what each library is for.
+LIB_PKGS := libsodium libisal
+SERVER_PKGS := rocksdb liburing uuid inih
+CLIENT_PKGS := fuse3 uuid
+ifeq ($(VERBS),1)
+LIB_PKGS += libibverbs librdmacm
+endif
+ALL_PKGS := $(LIB_PKGS) $(SERVER_PKGS) $(CLIENT_PKGS)
+PKG_CFLAGS := $(shell pkg-config --cflags $(ALL_PKGS))
+LIB_LIBS := $(shell pkg-config --libs $(LIB_PKGS))
+SERVER_LIBS := $(shell pkg-config --libs $(SERVER_PKGS)) $(LIB_LIBS)
+CLIENT_LIBS := $(shell pkg-config --libs $(CLIENT_PKGS)) $(LIB_LIBS)
+TEST_LIBS := $(shell pkg-config --libs criterion) $(SERVER_LIBS) $(CLIENT_LIBS)
+
+LIB_SRC := $(filter-out libproto/verbs%,$(wildcard libproto/*.c))
+ifeq ($(VERBS),1)
+VERBS_SRC := $(wildcard libproto/verbs*.c)
+ifneq ($(VERBS_SRC),)
+LIB_SRC += $(VERBS_SRC)
+PKG_CFLAGS += -DRF_HAVE_VERBS
+endif
+endif
+SERVER_SRC := $(filter-out storage-server/main.c,$(wildcard storage-server/*.c))
+CLIENT_SRC := $(filter-out fuse-client/main.c,$(wildcard fuse-client/*.c))
+
+obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
+LIB_A := $(BUILD)/libproto.a
+SERVER_A := $(BUILD)/libserver.a
+CLIENT_A := $(BUILD)/libclient.a
+
+# tests/unit/NAME.c and tests/fabric/NAME.c are one Criterion program each;
+# tests/common/*.c is linked into each of them; tests/bench/NAME.c and
+# tests/tools/NAME.c are plain programs; tests/fuzz/NAME.c are libFuzzer targets.
+UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c tests/mount/*.c)
+UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
+COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
+TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
+FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*.c))
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' $(1) $@)
+
+.PHONY: all test try bench fuzz fuzzers unit tools install clean
+.SECONDARY:
+
+all: $(BUILD)/rdmafs $(BUILD)/rdmafsd
+
+$(BUILD)/%.o: %.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(LIB_A): $(call obj,$(LIB_SRC))
+$(SERVER_A): $(call obj,$(SERVER_SRC))
+$(CLIENT_A): $(call obj,$(CLIENT_SRC))
+%.a:
+	$(call say,AR)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/rdmafsd: $(BUILD)/storage-server/main.o $(SERVER_A) $(LIB_A)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+
+$(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
+
+$(UNIT): $(BUILD)/%: $(BUILD)/%.o $(COMMON_OBJ) $(SERVER_A) $(CLIENT_A) $(LIB_A)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(TEST_LIBS)
+
+$(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(LIB_A)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS)
+
+# Fuzzers are built whole by clang, apart from the other objects.
+FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+$(FUZZERS): $(BUILD)/%: %.c $(LIB_SRC) $(wildcard libproto/*.h)
+	$(call say,FUZZ)
+	@mkdir -p $(@D)
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -I. $(PKG_CFLAGS) \
+		$(FUZZ_FLAGS) -o $@ $< $(LIB_SRC) $(LIB_LIBS)
+
+unit: $(UNIT)
+tools: $(TOOLS)
+fuzzers: $(FUZZERS)
+
+fuzz: fuzzers
+	$(Q)scripts/run-fuzzers $(BUILD) $(FUZZ_SECONDS)
+
+test:
+	$(Q)scripts/run-tests
+
+try:
+	$(Q)scripts/try
+
+bench: all tools
+	$(Q)scripts/bench $(BUILD)
+
+install: all
+	install -D -m 755 $(BUILD)/rdmafs $(DESTDIR)$(PREFIX)/bin/rdmafs
+	install -D -m 755 $(BUILD)/rdmafsd $(DESTDIR)$(PREFIX)/sbin/rdmafsd
+	install -d $(DESTDIR)/sbin
+	ln -sf $(PREFIX)/bin/rdmafs $(DESTDIR)/sbin/mount.rdmafs
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
