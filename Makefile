@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make                     build/rdmafs and build/rdmafsd
-# make test                everything that proves them (installs nothing)
+# make test                everything that proves them (installs nothing;
+#                          scripts/install-deps --tests does)
 # make try                 install what is missing, build, serve, mount, copy
+# make test-rdma           verbs on rxe and siw, in a virtual machine
 # make bench               ratios beside TCP and a local directory
 # make fuzz                run the fuzzers for FUZZ_SECONDS each
 # make install             into DESTDIR and PREFIX
 #
 # Variables: BUILD=dir  CC=gcc|clang  SAN=address,undefined|thread  WERROR=1
 #            VERBS=0 (leave libibverbs and librdmacm out)  V=1 (show commands)
+#            T=words (make test: only the steps whose names hold one of them)
 
+comma := ,
+VERSION := 0.1.0
 BUILD ?= build
 PREFIX ?= /usr/local
 VERBS ?= 1
 FUZZ_SECONDS ?= 60
+BASE := $(BUILD)
 ifneq ($(SAN),)
-BUILD := $(BUILD)/san-$(subst $(comma),-,$(SAN))
+override BUILD := $(BUILD)/san-$(subst $(comma),-,$(SAN))
 endif
-comma := ,
 
 CC ?= gcc
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
 	-Wmissing-prototypes -Wvla -Wformat=2 -Wcast-align -Wundef \
 	-Wimplicit-fallthrough
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -pthread -I. \
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 \
+	-DRDMAFS_VERSION='"$(VERSION)"' -pthread -I. \
 	$(WARN) $(if $(filter 1,$(WERROR)),-Werror) $(CFLAGS) \
 	-fno-omit-frame-pointer -MMD -MP $(SAN_FLAGS) $(PKG_CFLAGS)
 ALL_LDFLAGS = -pthread $(LDFLAGS) $(SAN_FLAGS)
@@ -34,7 +40,7 @@ endif
 
 # What each program links; README says what each library is for.
 LIB_PKGS := libsodium libisal
-SERVER_PKGS := rocksdb liburing uuid inih
+SERVER_PKGS := rocksdb uuid inih
 CLIENT_PKGS := fuse3 uuid
 ifeq ($(VERBS),1)
 LIB_PKGS += libibverbs librdmacm
@@ -74,7 +80,7 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*.c))
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $@)
 
-.PHONY: all test try bench fuzz fuzzers unit tools install clean
+.PHONY: all test test-rdma try bench fuzz fuzzers unit tools install clean
 .SECONDARY:
 
 all: $(BUILD)/rdmafs $(BUILD)/rdmafsd
@@ -122,11 +128,17 @@ fuzzers: $(FUZZERS)
 fuzz: fuzzers
 	$(Q)scripts/run-fuzzers $(BUILD) $(FUZZ_SECONDS)
 
+# The script builds each flavour by itself, in folders below BUILD.
 test:
-	$(Q)scripts/run-tests
+	$(Q)BUILD='$(BASE)' SAN='$(SAN)' scripts/run-tests $(T)
+
+CONFORMANCE := $(filter $(BUILD)/tests/fabric/conformance_% \
+	$(BUILD)/tests/fabric/verbs_%,$(UNIT))
+test-rdma: all $(CONFORMANCE)
+	$(Q)BUILD='$(BUILD)' scripts/test-rdma $(T)
 
 try:
-	$(Q)scripts/try
+	$(Q)BUILD='$(BUILD)' scripts/try
 
 bench: all tools
 	$(Q)scripts/bench $(BUILD)

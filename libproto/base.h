@@ -15,7 +15,7 @@
 
 #define RF_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define rf_container_of(ptr, type, member) \
-	((type *)((char *)(ptr) - offsetof(type, member)))
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
 static inline uint64_t rf_min_u64(uint64_t a, uint64_t b)
 {

@@ -83,6 +83,11 @@ enum rf_level rf_fabric_level(const struct rf_fabric *fab)
 	return fab->level;
 }
 
+const struct rf_traits *rf_fabric_traits(const struct rf_fabric *fab)
+{
+	return &fab->traits;
+}
+
 bool rf_fabric_pins_memory(const struct rf_fabric *fab)
 {
 	return fab->pins_memory;
@@ -103,6 +108,11 @@ int rf_pd_create(struct rf_fabric *fab, struct rf_pd **out)
 void rf_pd_destroy(struct rf_pd *pd)
 {
 	pd->fab->ops->pd_destroy(pd);
+}
+
+struct rf_fabric *rf_pd_fabric(const struct rf_pd *pd)
+{
+	return pd->fab;
 }
 
 int rf_mr_register(struct rf_pd *pd, void *base, size_t size,
@@ -170,6 +180,11 @@ bool rf_window_is_bound(const struct rf_window *window)
 {
 	return window->state == RF_WINDOW_BOUND ||
 	       window->state == RF_WINDOW_UNBINDING;
+}
+
+bool rf_window_awaits_bind(const struct rf_window *window)
+{
+	return window->state == RF_WINDOW_CHOSEN;
 }
 
 /* ---- poller ------------------------------------------------------------ */

@@ -36,7 +36,9 @@
  *
  * First word.  The connecting side sends first: the accepting side may post
  * Sends, Writes and Reads at once after connected(), but no byte of them leaves
- * before the first message of the peer arrived (RFC 5044 section 7.1.3).
+ * before the first message of the peer arrived (RFC 5044 section 7.1.3).  Begin
+ * with a Send: a device does not tell of Reads and Writes of the peer (see
+ * sees_access).
  */
 #ifndef RF_FABRIC_H
 #define RF_FABRIC_H
@@ -102,6 +104,48 @@ const char *rf_fabric_scheme(const struct rf_fabric *fab);
 const struct rf_limits *rf_fabric_limits(const struct rf_fabric *fab);
 enum rf_level rf_fabric_level(const struct rf_fabric *fab);
 
+/*
+ * Where transports differ in what they tell.  A refusal itself is the same
+ * everywhere: no byte moves, and the connection ends.  Each of these is a
+ * promise; where it is false the thing may happen all the same.
+ */
+struct rf_traits {
+	/* The side whose memory was protected learns why the connection ended:
+	 * its closed() says -EACCES, and rights_refused counts.  So does the
+	 * side that a Send found without a Receive: -ENOBUFS. */
+	bool tells_owner;
+
+	/* closed() of the side that was refused says why as well. */
+	bool tells_offender;
+
+	/* Reads and Writes of the peer are seen: they are its first word as
+	 * well as a Send is, and are counted in rf_fabric_stats. */
+	bool sees_access;
+
+	/* A Read needs the right to read.  Else who knows the key of any region
+	 * of the connection's domain can read it: put there only what all its
+	 * peers may see. */
+	bool guards_reads;
+
+	/* A Send with Invalidate ends windows of its own connection only, and
+	 * one of any other key is refused as an access is.  Else it may also
+	 * end a window of another connection of the domain, whose peer is
+	 * refused from then on, and the sender loses its connection without
+	 * being told why. */
+	bool guards_invalidate;
+
+	/* No more Reads of the peer are served than rf_ep_config.reads_in; else
+	 * a device may serve more, and the peer's reads_max says so. */
+	bool keeps_reads_in;
+
+	/* A reject without data is told apart from a port where nobody
+	 * listens: rejected() is called, with size 0. */
+	bool tells_empty_reject;
+};
+
+/* Valid until rf_fabric_close().  [any] */
+const struct rf_traits *rf_fabric_traits(const struct rf_fabric *fab);
+
 /* True if registered memory counts against RLIMIT_MEMLOCK.  [any] */
 bool rf_fabric_pins_memory(const struct rf_fabric *fab);
 
@@ -148,6 +192,9 @@ int rf_pd_create(struct rf_fabric *fab, struct rf_pd **out);
 
 /* No region, window or endpoint may be left in it.  [any] */
 void rf_pd_destroy(struct rf_pd *pd);
+
+/* The fabric that it was created on.  [any] */
+struct rf_fabric *rf_pd_fabric(const struct rf_pd *pd);
 
 /*
  * Pin [base, base + size) and let the fabric use it.  [any] [blocks]
@@ -208,6 +255,12 @@ struct rf_remote rf_window_next(struct rf_window *window,
  * invalidation was done or received.  [owner]
  */
 bool rf_window_is_bound(const struct rf_window *window);
+
+/*
+ * True from rf_window_next() until its RF_BIND is posted: the key was chosen,
+ * but nobody can have it yet.  [owner]
+ */
+bool rf_window_awaits_bind(const struct rf_window *window);
 
 /* ---- poller ------------------------------------------------------------ */
 
@@ -278,7 +331,8 @@ struct rf_ep_events {
 	 */
 	void (*closed)(struct rf_ep *ep, int reason);
 
-	/* May be NULL.  The accepting side's reject data, before closed(). */
+	/* May be NULL.  The accepting side's reject data, before closed();
+	 * without data only where tells_empty_reject. */
 	void (*rejected)(struct rf_ep *ep, const void *hello, size_t size);
 };
 

@@ -85,6 +85,7 @@ extern const struct rf_fabric_ops rf_verbs_ops;
 struct rf_fabric {
 	const struct rf_fabric_ops *ops;
 	struct rf_limits limits;
+	struct rf_traits traits;
 	enum rf_level level;
 	bool pins_memory;
 };
