@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_poller.c - descriptors, completion queues that have something, the run
+ *
+ * Operation.  One epoll instance holds the event channel of rdma_cm, the
+ * completion channel and the device's own events.  A completion queue whose
+ * event came stands in the ready list and is polled there until it is empty;
+ * then it is armed, and polled once more, since a completion between the last
+ * poll and the arming makes no event (ibv_req_notify_cq(3)).
+ *
+ * The device's own events.  librdmacm opens a device once in a process, so its
+ * pollers share one queue of these, and each may read what concerns another.
+ * It leaves word there (told_reason, is_device_gone) and wakes it.  A queue pair
+ * or completion queue, and so its endpoint, can't go before its events are
+ * acknowledged.
+ */
+#include "verbs_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { WATCHED_FDS = 4 };
+
+/* Changed when pollers come and go, walked when a device fails. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rf_list all_pollers = { &all_pollers, &all_pollers };
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+}
+
+static int watch(struct verbs_poller *poller, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+	int err = set_nonblocking(fd);
+
+	if (err)
+		return err;
+	if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void release(struct verbs_poller *poller)
+{
+	pthread_mutex_lock(&all_lock);
+	rf_list_remove(&poller->all_link);
+	pthread_mutex_unlock(&all_lock);
+	if (poller->told_fd >= 0)
+		close(poller->told_fd);
+	if (poller->comp)
+		ibv_destroy_comp_channel(poller->comp);
+	if (poller->cm)
+		rdma_destroy_event_channel(poller->cm);
+	if (poller->epoll_fd >= 0)
+		close(poller->epoll_fd);
+	free(poller);
+}
+
+int verbs_poller_create(struct rf_fabric *fab, uint32_t ops_max,
+			struct rf_poller **out)
+{
+	struct verbs_fabric *fabric = verbs_fabric_of(fab);
+	struct verbs_poller *poller = calloc(1, sizeof(*poller));
+	int err;
+
+	if (!poller)
+		return -ENOMEM;
+	poller->base.fab = fab;
+	poller->base.ops_max = ops_max;
+	poller->nearest_ns = UINT64_MAX;
+	rf_list_init(&poller->eps);
+	rf_list_init(&poller->ready);
+	rf_list_init(&poller->ending);
+	rf_list_init(&poller->listeners);
+	rf_list_init(&poller->all_link);
+	poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	poller->told_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	poller->cm = rdma_create_event_channel();
+	poller->comp = ibv_create_comp_channel(fabric->context);
+	if (poller->epoll_fd < 0 || poller->told_fd < 0 || !poller->cm ||
+	    !poller->comp) {
+		err = -errno;
+		release(poller);
+		return err ? err : -ENOMEM;
+	}
+	err = watch(poller, poller->cm->fd);
+	if (!err)
+		err = watch(poller, poller->comp->fd);
+	if (!err)
+		err = watch(poller, poller->told_fd);
+	if (!err)
+		err = watch(poller, fabric->context->async_fd);
+	if (err) {
+		release(poller);
+		return err;
+	}
+	pthread_mutex_lock(&all_lock);
+	rf_list_push(&all_pollers, &poller->all_link);
+	pthread_mutex_unlock(&all_lock);
+	*out = &poller->base;
+	return 0;
+}
+
+void verbs_poller_destroy(struct rf_poller *poller)
+{
+	struct verbs_poller *vp =
+		rf_container_of(poller, struct verbs_poller, base);
+
+	RF_ASSERT(rf_list_is_empty(&vp->eps));
+	while (!rf_list_is_empty(&vp->listeners)) {
+		struct verbs_listener *listener =
+			rf_container_of(vp->listeners.next,
+					struct verbs_listener, link);
+
+		RF_ASSERT(listener->is_closed);
+		verbs_listener_free(listener);
+	}
+	release(vp);
+}
+
+int verbs_poller_fd(const struct rf_poller *poller)
+{
+	return rf_container_of(poller, const struct verbs_poller,
+			       base)->epoll_fd;
+}
+
+void verbs_poller_wants(struct verbs_poller *poller, struct verbs_ep *ep)
+{
+	if (rf_list_is_empty(&ep->ready_link))
+		rf_list_push(&poller->ready, &ep->ready_link);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static void take_completion_events(struct verbs_poller *poller)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (ibv_get_cq_event(poller->comp, &cq, &context) == 0) {
+		struct verbs_ep *ep = context;
+
+		ep->cq_events++;
+		verbs_poller_wants(poller, ep);
+	}
+}
+
+static struct verbs_poller *poller_of(const struct verbs_ep *ep)
+{
+	return rf_container_of(ep->base.poller, struct verbs_poller, base);
+}
+
+/* ---- the device's own events --------------------------------------------- */
+
+/* [any] */
+static void wake(struct verbs_poller *poller)
+{
+	const uint64_t one = 1;
+
+	/* Full is as good: it is readable. */
+	if (write(poller->told_fd, &one, sizeof(one)) < 0)
+		RF_ASSERT(errno == EAGAIN);
+}
+
+/*
+ * The device says why this endpoint is over; NULL: a queue pair that another
+ * part of the program made.  [any]
+ */
+static void tell(struct verbs_ep *ep, int reason)
+{
+	struct verbs_poller *poller;
+
+	if (!ep)
+		return;
+	poller = poller_of(ep);
+	__atomic_store_n(&ep->told_reason, reason, __ATOMIC_RELAXED);
+	__atomic_store_n(&poller->is_told, true, __ATOMIC_RELEASE);
+	wake(poller);
+}
+
+/* siw says this too when a connection ends under a work.  [any] */
+static void tell_failure(struct verbs_ep *ep, int reason)
+{
+	if (ep && verbs_fabric_of(ep->base.poller->fab)->is_siw)
+		reason = -ECONNRESET;
+	tell(ep, reason);
+}
+
+/* [any] */
+static void device_failed(const struct ibv_context *context)
+{
+	struct rf_list *pos;
+
+	rf_log(RF_LOG_ERROR, "%s: the device has failed or was removed; its "
+	       "connections are closed", ibv_get_device_name(context->device));
+	pthread_mutex_lock(&all_lock);
+	rf_list_for_each(pos, &all_pollers) {
+		struct verbs_poller *poller =
+			rf_container_of(pos, struct verbs_poller, all_link);
+
+		if (verbs_fabric_of(poller->base.fab)->context != context)
+			continue;
+		__atomic_store_n(&poller->is_device_gone, true,
+				 __ATOMIC_RELEASE);
+		wake(poller);
+	}
+	pthread_mutex_unlock(&all_lock);
+}
+
+/* [any] */
+static void cq_overran(const struct ibv_cq *cq)
+{
+	struct verbs_ep *ep = cq->cq_context;
+
+	VERBS_COUNT(verbs_fabric_of(ep->base.poller->fab), cq_overruns, 1);
+	rf_log(RF_LOG_ERROR, "%s: a completion queue overran; its connection is "
+	       "closed", ibv_get_device_name(cq->context->device));
+	tell(ep, -EOVERFLOW);
+}
+
+/* [any] */
+static void take_device_event(const struct ibv_context *context,
+			      const struct ibv_async_event *event)
+{
+	const char *name = ibv_get_device_name(context->device);
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_ACCESS_ERR:
+		tell(event->element.qp->qp_context, -EACCES);
+		break;
+	case IBV_EVENT_QP_REQ_ERR:
+		tell_failure(event->element.qp->qp_context, -EPROTO);
+		break;
+	case IBV_EVENT_QP_FATAL:
+		tell_failure(event->element.qp->qp_context, -EIO);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		cq_overran(event->element.cq);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		device_failed(context);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		rf_log(RF_LOG_WARN, "%s port %d: the link is down", name,
+		       event->element.port_num);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		rf_log(RF_LOG_INFO, "%s port %d: the link is up", name,
+		       event->element.port_num);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take_device_events(struct verbs_poller *poller)
+{
+	struct ibv_context *context =
+		verbs_fabric_of(poller->base.fab)->context;
+	struct ibv_async_event event;
+
+	while (ibv_get_async_event(context, &event) == 0) {
+		take_device_event(context, &event);
+		ibv_ack_async_event(&event);
+	}
+}
+
+/* What was told about our endpoints, here or on another thread. */
+static void heed_device(struct verbs_poller *poller)
+{
+	bool is_gone = __atomic_load_n(&poller->is_device_gone,
+				       __ATOMIC_ACQUIRE);
+	struct rf_list *pos;
+	uint64_t count;
+
+	if (read(poller->told_fd, &count, sizeof(count)) < 0)
+		RF_ASSERT(errno == EAGAIN);
+	if (!is_gone && !__atomic_exchange_n(&poller->is_told, false,
+					     __ATOMIC_ACQUIRE))
+		return;
+	rf_list_for_each(pos, &poller->eps) {
+		struct verbs_ep *ep =
+			rf_container_of(pos, struct verbs_ep, link);
+		int told = is_gone ? -ENODEV :
+			__atomic_exchange_n(&ep->told_reason, 0,
+					    __ATOMIC_RELAXED);
+
+		if (told == -EACCES)
+			VERBS_COUNT(verbs_fabric_of(poller->base.fab),
+				    rights_refused, 1);
+		if (told)
+			verbs_ep_is_over(ep, told);
+	}
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+/* Poll one queue; keep it in the list while it may have more. */
+static unsigned int run_queue(struct verbs_poller *poller, struct verbs_ep *ep,
+			      unsigned int budget)
+{
+	bool left = true;
+	unsigned int count = verbs_poll_queue(ep, budget, &left);
+
+	if (left) {
+		verbs_poller_wants(poller, ep);
+		return count;
+	}
+	if (ep->is_qp_dead)
+		return count;
+	if (ibv_req_notify_cq(ep->cq, 0)) {
+		verbs_ep_end(ep, -EIO);
+		return count;
+	}
+	count += verbs_poll_queue(ep, budget, &left);
+	if (left)
+		verbs_poller_wants(poller, ep);
+	return count;
+}
+
+static unsigned int run_queues(struct verbs_poller *poller, unsigned int budget)
+{
+	struct rf_list turn;
+	struct rf_list *item;
+	unsigned int count = 0;
+
+	/* What becomes ready meanwhile has its turn in the next run. */
+	rf_list_init(&turn);
+	while ((item = rf_list_pop(&poller->ready)))
+		rf_list_push(&turn, item);
+	while ((item = rf_list_pop(&turn))) {
+		struct verbs_ep *ep =
+			rf_container_of(item, struct verbs_ep, ready_link);
+
+		if (count < budget)
+			count += run_queue(poller, ep, budget - count);
+		else
+			verbs_poller_wants(poller, ep);
+	}
+	return count;
+}
+
+static unsigned int finish_ended(struct verbs_poller *poller)
+{
+	struct rf_list turn;
+	struct rf_list *item;
+	unsigned int count = 0;
+
+	rf_list_init(&turn);
+	while ((item = rf_list_pop(&poller->ending)))
+		rf_list_push(&turn, item);
+	while ((item = rf_list_pop(&turn))) {
+		struct verbs_ep *ep =
+			rf_container_of(item, struct verbs_ep, ending_link);
+
+		if (verbs_ep_finish(ep))
+			count++;
+		else
+			rf_list_push(&poller->ending, &ep->ending_link);
+	}
+	return count;
+}
+
+static void free_closed_listeners(struct verbs_poller *poller)
+{
+	struct rf_list *pos = poller->listeners.next;
+
+	while (pos != &poller->listeners) {
+		struct verbs_listener *listener =
+			rf_container_of(pos, struct verbs_listener, link);
+
+		pos = pos->next;
+		if (listener->is_closed)
+			verbs_listener_free(listener);
+	}
+}
+
+unsigned int verbs_poller_run(struct rf_poller *poller, unsigned int budget)
+{
+	struct verbs_poller *vp =
+		rf_container_of(poller, struct verbs_poller, base);
+	struct epoll_event events[WATCHED_FDS];
+	unsigned int count = 0;
+	int ready;
+
+	ready = epoll_wait(vp->epoll_fd, events, WATCHED_FDS, 0);
+	for (int i = 0; i < ready; i++) {
+		if (events[i].data.fd == vp->comp->fd) {
+			take_completion_events(vp);
+		} else if (events[i].data.fd == vp->cm->fd) {
+			int ran;
+
+			while (count < budget &&
+			       (ran = verbs_cm_event(vp)) >= 0)
+				count += (unsigned int)ran;
+		} else if (events[i].data.fd == vp->told_fd) {
+			heed_device(vp);
+		} else {
+			take_device_events(vp);
+		}
+	}
+	if (count < budget)
+		count += run_queues(vp, budget - count);
+	verbs_ep_deadlines(vp);
+	count += finish_ended(vp);
+	free_closed_listeners(vp);
+	return count;
+}
+
+/* Milliseconds to the nearest deadline, rounded up; -1: there is none. */
+static int next_deadline_ms(const struct verbs_poller *poller)
+{
+	uint64_t now_ns = rf_now_ns();
+
+	if (poller->nearest_ns == UINT64_MAX)
+		return -1;
+	if (poller->nearest_ns <= now_ns)
+		return 0;
+	return (int)rf_min_u64((poller->nearest_ns - now_ns) / 1000000 + 1,
+			       INT32_MAX);
+}
+
+int verbs_poller_arm(struct rf_poller *poller)
+{
+	struct verbs_poller *vp =
+		rf_container_of(poller, struct verbs_poller, base);
+	struct rf_list *pos;
+
+	if (!rf_list_is_empty(&vp->ready))
+		return 0;
+	rf_list_for_each(pos, &vp->ending)
+		if (verbs_ep_is_quiet(rf_container_of(pos, struct verbs_ep,
+						      ending_link)))
+			return 0;
+	return next_deadline_ms(vp);
+}

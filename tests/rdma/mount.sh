@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A file system over verbs: a tree and large files are the same there and back.
+. "$(dirname "$0")/../shell/lib.sh"
+
+modprobe fuse
+PATIENCE=600
+
+# Server and client on one device.  Without windows a server can't serve yet,
+# but a client can come to one that speaks iWARP in user space.
+listen=verbs
+if [ "$RDMA_DEVICE" = siw ]; then
+	listen=iwarp
+fi
+start_server --listen "$listen://$RDMA_VM_ADDRESS:0" --insecure
+M=$T/mnt
+ADDRESS=verbs:${ADDRESS#*:}
+mount_at "$M"
+grep -q "over verbs" "$T/mnt.log" || fail "not over verbs"
+
+# A tree.
+mkdir "$T/source"
+cp -a /usr/include/linux/netfilter* "$T/source/"
+cp -a "$T/source" "$M/tree"
+diff -r "$T/source" "$M/tree"
+
+# Blocks of every kind, across the sizes of grants, and odd ends.
+head -c 4000001 /dev/urandom >"$T/big"
+cp "$T/big" "$M/big"
+cmp "$T/big" "$M/big"
+for size in 1 511 4097 65536 262145 1048576; do
+	head -c "$size" "$T/big" >"$T/part"
+	dd if="$T/part" of="$M/part" bs=1M status=none
+	cmp "$T/part" "$M/part"
+done
+dd if="$T/big" of="$M/direct" bs=128k count=16 oflag=direct status=none
+dd if="$M/direct" of="$T/direct" bs=128k iflag=direct status=none
+cmp -n $((16 * 128 * 1024)) "$T/big" "$T/direct"
+
+# Nothing cached: a new mount.
+umount_at "$M"
+mount_at "$M"
+cmp "$T/big" "$M/big"
+diff -r "$T/source" "$M/tree"
+rm -r "$M/tree" "$M/big" "$M/part" "$M/direct"
+umount_at "$M"
+stop_server
