@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec.c - a request from its first operation to its answer
+ *
+ *	start -> operation, operation, ... -> commit -> (cut) -> (sync) -> answer
+ *	            ^  |
+ *	            `--'  waits and goes on, or the whole runs again
+ *
+ * When it fails.  An operation's error ends the list.  An error of the commit
+ * is told as that of the first operation that changed anything; one of the sync
+ * as that of the operation that asked for it.  Both cut the answer there.
+ */
+#include "exec.h"
+
+#include <errno.h>
+
+/* Which operations need no registered identity and no current handle. */
+enum need { NEED_NOTHING = 0, NEED_CRED = 1, NEED_HANDLE = 2, NEED_WRITE = 4 };
+
+struct operation {
+	exec_step step;
+	unsigned int needs;
+};
+
+#define BOTH (NEED_CRED | NEED_HANDLE)
+
+static const struct operation operations[] = {
+	[RF_OP_NOP] = { exec_op_nop, NEED_NOTHING },
+	[RF_OP_USE] = { exec_op_use, NEED_NOTHING },
+	[RF_OP_LOOKUP] = { exec_op_lookup, BOTH },
+	[RF_OP_GETATTR] = { exec_op_getattr, NEED_HANDLE },
+	[RF_OP_SETATTR] = { exec_op_setattr, BOTH | NEED_WRITE },
+	[RF_OP_CREATE] = { exec_op_create, BOTH },
+	[RF_OP_MKDIR] = { exec_op_mkdir, BOTH | NEED_WRITE },
+	[RF_OP_MKNOD] = { exec_op_mknod, BOTH | NEED_WRITE },
+	[RF_OP_SYMLINK] = { exec_op_symlink, BOTH | NEED_WRITE },
+	[RF_OP_READLINK] = { exec_op_readlink, NEED_HANDLE },
+	[RF_OP_LINK] = { exec_op_link, BOTH | NEED_WRITE },
+	[RF_OP_UNLINK] = { exec_op_unlink, BOTH | NEED_WRITE },
+	[RF_OP_RMDIR] = { exec_op_rmdir, BOTH | NEED_WRITE },
+	[RF_OP_RENAME] = { exec_op_rename, BOTH | NEED_WRITE },
+	[RF_OP_OPEN] = { exec_op_open, BOTH },
+	[RF_OP_RELEASE] = { exec_op_release, NEED_HANDLE },
+	[RF_OP_READ] = { exec_op_read, NEED_HANDLE },
+	[RF_OP_WRITE] = { exec_op_write, NEED_HANDLE | NEED_WRITE },
+	[RF_OP_FSYNC] = { exec_op_fsync, NEED_HANDLE },
+	[RF_OP_FALLOCATE] = { exec_op_fallocate, NEED_HANDLE | NEED_WRITE },
+	[RF_OP_LSEEK] = { exec_op_lseek, NEED_HANDLE },
+	[RF_OP_COPY] = { exec_op_copy, NEED_HANDLE | NEED_WRITE },
+	[RF_OP_READDIR] = { exec_op_readdir, NEED_HANDLE },
+	[RF_OP_STATFS] = { exec_op_statfs, NEED_HANDLE },
+	[RF_OP_GETXATTR] = { exec_op_getxattr, BOTH },
+	[RF_OP_SETXATTR] = { exec_op_setxattr, BOTH | NEED_WRITE },
+	[RF_OP_LISTXATTR] = { exec_op_listxattr, BOTH },
+	[RF_OP_REMOVEXATTR] = { exec_op_removexattr, BOTH | NEED_WRITE },
+	[RF_OP_IDENTITY] = { exec_op_identity, NEED_NOTHING },
+	[RF_OP_SLOTS] = { exec_op_slots, NEED_NOTHING },
+	[RF_OP_DROP_SLOTS] = { exec_op_drop_slots, NEED_NOTHING },
+	[RF_OP_CANCEL] = { exec_op_cancel, NEED_NOTHING },
+	[RF_OP_BYE] = { exec_op_bye, NEED_NOTHING },
+};
+
+/* What must be true before the operation's own code looks. */
+static int check_needs(const struct exec *e, const struct operation *operation)
+{
+	const struct rf_enc *enc = &e->request->enc;
+
+	if (e->is_late && e->args.code != RF_OP_BYE)
+		return RF_ST_SHUTDOWN;
+	if (enc->size - enc->used < EXEC_RESULT_ROOM)
+		return RF_ST_TOO_BIG;
+	if ((operation->needs & NEED_HANDLE) && !e->has_current)
+		return RF_ST_BAD_HANDLE;
+	if ((operation->needs & NEED_CRED) && !exec_cred(e))
+		return -EINVAL;
+	if ((operation->needs & NEED_WRITE) && e->session->is_read_only)
+		return RF_ST_ROFS;
+	return 0;
+}
+
+/* ---- one operation ------------------------------------------------------ */
+
+static rf_grants_t *rearmed_of(struct exec *e)
+{
+	switch (e->args.code) {
+	case RF_OP_WRITE:
+		return &e->results.write.rearmed;
+	case RF_OP_SETXATTR:
+		return &e->results.setxattr.rearmed;
+	default:
+		return NULL;
+	}
+}
+
+static enum rf_status status_of(int outcome)
+{
+	return outcome > 0 ? (enum rf_status)outcome
+			   : rf_status_from_errno(outcome);
+}
+
+static void put_results(struct exec *e, enum rf_status status)
+{
+	struct rf_enc *enc = &e->request->enc;
+
+	e->results.code = e->args.code;
+	e->results.status = status;
+	rf_enc_results(enc, &e->results);
+	if (!enc->overflowed)
+		return;
+	/* An operation that did not see to its room. */
+	*enc = e->place.enc;
+	e->results.status = RF_ST_TOO_BIG;
+	rf_enc_results(enc, &e->results);
+}
+
+static void put_buf(struct exec *e)
+{
+	if (e->buf)
+		staging_put(&e->session->lender, e->buf);
+	e->buf = NULL;
+}
+
+static void end_op(struct exec *e, int outcome)
+{
+	rf_grants_t *rearmed = rearmed_of(e);
+
+	if (rearmed)
+		exec_rearm(e, rearmed);
+	put_results(e, status_of(outcome));
+	/* It failed half way, and nothing else is in the batch: drop it. */
+	if (outcome != 0 && !e->place.is_dirty && exec_is_dirty(e))
+		e->is_spoiled = true;
+	if (outcome == 0 && rf_op_modifies(e->args.code)) {
+		e->modifies = true;
+		if (!e->first_change.is_set)
+			e->first_change = e->place;
+	}
+	exec_put_objects(e);
+	if (e->buf_op == e->op_index)
+		put_buf(e);
+	e->is_in_op = false;
+	e->op_index++;
+}
+
+/* Decode the next operation: its outcome, EXEC_WAIT, or -ENOMSG at the end. */
+static int begin_op(struct exec *e)
+{
+	struct rf_request *request = e->request;
+	const struct operation *operation;
+	int ret;
+
+	e->place = (struct exec_place){
+		.enc = request->enc,
+		.op_index = e->op_index,
+		.is_dirty = exec_is_dirty(e),
+		.is_set = true,
+	};
+	ret = rf_dec_args(&request->dec, &e->args);
+	if (ret == 0)
+		return -ENOMSG;
+	e->is_in_op = true;
+	e->place.code = e->args.code;
+	e->results = (struct rf_results){ .code = e->args.code };
+	e->server->figures.ops++;
+	if (ret == -EOPNOTSUPP)
+		return RF_ST_NOSYS;
+	if (ret < 0) {
+		e->server->figures.bad_messages++;
+		e->ends_session = true;
+		return RF_ST_BAD_MESSAGE;
+	}
+	RF_ASSERT(e->args.code < RF_ARRAY_SIZE(operations));
+	operation = &operations[e->args.code];
+	ret = check_needs(e, operation);
+	if (!ret)
+		return operation->step(e);
+	exec_forfeit_args(e);
+	return ret;
+}
+
+/* ---- after the last one ------------------------------------------------- */
+
+static void forget_message(struct exec *e)
+{
+	e->modifies = e->reruns = e->has_current = false;
+	e->is_bye = e->ends_session = e->is_spoiled = false;
+	e->op_index = 0;
+	e->first_change.is_set = e->sync_place.is_set = false;
+	e->made_count = e->held_count = e->fences = 0;
+	e->opened_count = e->released_count = 0;
+	e->to_sync_count = 0;
+	e->syncs = false;
+	e->sync_is_data_only = true;
+	e->synced_inode = e->cut_inode = 0;
+	e->cut_count = e->cuts_done = 0;
+	e->interrupt_status = 0;
+}
+
+static void answer(struct exec *e)
+{
+	struct rf_work works[RF_GRANTS_MAX];
+	struct rf_request *request = e->request;
+	struct session *session = e->session;
+	struct server *server = e->server;
+	bool is_bye = e->is_bye, ends_session = e->ends_session;
+	unsigned int count;
+
+	exec_forfeit_rest(e);
+	count = exec_end_grants(e, works);
+
+	put_buf(e);
+	exec_drop_marks(e);
+	exec_unuse_opens(e);
+	forget_message(e);
+	e->request = NULL;
+	e->state = EXEC_IDLE;
+	server->active--;
+	if (is_bye)
+		session_bye(session);
+	else if (ends_session)
+		session_end(session, "a malformed operation");
+	session_answered(session);
+	/* If the connection is gone, this may be the end of the session. */
+	rf_request_answer(request, works, count);
+	server_check_drain(server);
+}
+
+/* Cut the answer at place, and let that operation have failed. */
+static void blame(struct exec *e, const struct exec_place *place, int err)
+{
+	rf_grants_t *rearmed;
+
+	if (!place->is_set)
+		return;
+	e->request->enc = place->enc;
+	e->args.code = place->code;
+	e->results = (struct rf_results){ .code = place->code };
+	e->place = *place;
+	rearmed = rearmed_of(e);
+	exec_forfeit_from(e, place->op_index, rearmed);
+	put_results(e, status_of(err));
+}
+
+static void sync_next(struct exec *e);
+
+static void synced(struct sync_request *sync, int err)
+{
+	struct exec *e = rf_container_of(sync, struct exec, sync);
+
+	if (sync->object)
+		object_put(sync->object);
+	if (err) {
+		rf_log(RF_LOG_ERROR, "%s: data could not be made durable: %s; "
+		       "the client is told", e->session->name, strerror(-err));
+		blame(e, e->sync_place.is_set ? &e->sync_place
+					      : &e->first_change, err);
+	}
+	sync_next(e);
+}
+
+/* Sync what is left, one after the other (most often one), then answer. */
+static void sync_next(struct exec *e)
+{
+	if (!e->syncs) {
+		answer(e);
+		return;
+	}
+	e->sync = (struct sync_request){
+		.done = synced,
+		.is_data_only = e->sync_is_data_only,
+	};
+	if (e->to_sync_count > 0)
+		e->sync.object = e->to_sync[--e->to_sync_count];
+	e->syncs = e->to_sync_count > 0;
+	e->state = EXEC_SYNCS_ANSWER;
+	store_sync(e->server->store, &e->sync);
+}
+
+static int record_answer(struct exec *e, struct txn *txn)
+{
+	const struct rf_request *request = e->request;
+	const struct reply_key key = {
+		.session = e->session->id,
+		.channel = request->dec.header.channel,
+		.slot = request->dec.header.slot,
+	};
+
+	if (e->session->was_forgotten)
+		return 0;
+	return txn_record_reply(txn, &key, request->dec.header.seq,
+				request->enc.base + RF_HEADER_SIZE,
+				request->enc.used - RF_HEADER_SIZE);
+}
+
+/* The batch and its answer, all or nothing. */
+static int commit(struct exec *e)
+{
+	struct txn *txn = exec_txn(e);
+	int err;
+
+	e->txn = NULL;
+	err = exec_size_cuts(e, txn);
+	if (!err && e->modifies)
+		err = record_answer(e, txn);
+	if (err) {
+		txn_abort(txn);
+		return err;
+	}
+	return txn_commit(txn);
+}
+
+static void finish(struct exec *e)
+{
+	int err = 0;
+
+	if (!e->is_spoiled && (e->modifies || exec_is_dirty(e))) {
+		err = commit(e);
+	} else if (e->txn) {
+		txn_abort(e->txn);
+		e->txn = NULL;
+	}
+	if (err || e->is_spoiled)
+		exec_drop_cuts(e);
+	if (err) {
+		exec_undo_opens(e);
+		blame(e, &e->first_change, err);
+		e->modifies = false;
+	} else {
+		exec_settle_opens(e);
+	}
+	if (e->modifies && e->server->config->is_strict)
+		e->syncs = true;
+	exec_cut_data(e, sync_next);
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+/* Go on after an operation that gave outcome. */
+static void run_on(struct exec *e, int outcome)
+{
+	for (;;) {
+		if (outcome == EXEC_WAIT)
+			return;
+		if (outcome == -ENOMSG && !e->is_in_op)
+			break;
+		end_op(e, outcome);
+		if (outcome != 0)
+			break;
+		outcome = begin_op(e);
+	}
+	finish(e);
+}
+
+static void restart(struct exec *e)
+{
+	e->reruns = false;
+	e->request->dec = e->dec_start;
+	e->request->enc = e->enc_start;
+	e->server->figures.rewinds++;
+}
+
+void exec_continue(struct exec *e)
+{
+	e->state = EXEC_RUNS;
+	if (e->reruns) {
+		restart(e);
+		run_on(e, begin_op(e));
+	} else {
+		run_on(e, e->next(e));
+	}
+}
+
+void exec_start(struct exec *e, struct rf_request *request)
+{
+	RF_ASSERT(e->state == EXEC_IDLE);
+	forget_message(e);
+	e->request = request;
+	e->dec_start = request->dec;
+	e->enc_start = request->enc;
+	e->is_late = e->server->is_draining;
+	e->state = EXEC_RUNS;
+	e->server->active++;
+	e->server->figures.requests++;
+	run_on(e, begin_op(e));
+}
+
+bool exec_interrupt(struct exec *e, enum rf_status status)
+{
+	if (e->state != EXEC_WAITS_STAGING)
+		return false;
+	staging_cancel(&e->waiter);
+	rf_list_remove(&e->staged_link);
+	e->state = EXEC_RUNS;
+	if (e->reruns) {
+		/* Nothing of it has happened: its first operation fails. */
+		restart(e);
+		e->place = (struct exec_place){ .enc = e->request->enc };
+		if (rf_dec_args(&e->request->dec, &e->args) == 1)
+			e->results = (struct rf_results){ 0 };
+		e->is_in_op = true;
+	}
+	run_on(e, (int)status);
+	return true;
+}
+
+void exec_interrupt_soon(struct exec *e, enum rf_status status)
+{
+	if (e->state != EXEC_WAITS_STAGING || e->interrupt_status)
+		return;
+	e->interrupt_status = (int)status;
+	rf_list_remove(&e->staged_link);
+	rf_list_push(&e->server->staged, &e->staged_link);
+}
+
+void exec_lost(struct exec *e)
+{
+	exec_interrupt(e, RF_ST_CANCELED);
+}
+
+static bool wake_marked(struct server *server)
+{
+	struct busy_mark *mark = busy_next(&server->busy);
+	struct exec *e;
+
+	if (!mark)
+		return false;
+	e = mark->context;
+	RF_ASSERT(e->state == EXEC_WAITS_MARK);
+	exec_continue(e);
+	return true;
+}
+
+static bool wake_staged(struct server *server)
+{
+	struct rf_list *item = rf_list_pop(&server->staged);
+	struct exec *e;
+
+	if (!item)
+		return false;
+	e = rf_container_of(item, struct exec, staged_link);
+	RF_ASSERT(e->state == EXEC_WAITS_STAGING);
+	if (e->interrupt_status)
+		exec_interrupt(e, (enum rf_status)e->interrupt_status);
+	else
+		exec_continue(e);
+	return true;
+}
+
+void exec_wake(struct server *server)
+{
+	while (wake_marked(server) || wake_staged(server))
+		;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * greet.c - a connection from its request to its admission or refusal
+ *
+ * Operation.  A connection that has not said HELLO costs two small buffers and a
+ * deadline.  Their number is bounded; when all are taken, a new one pushes out
+ * the oldest: whoever means it says HELLO within a round trip, so silent crowds
+ * push out each other.
+ *
+ * HELLO is checked in this order: the key or, without one, whose it is; export;
+ * networks; then the session is made.  A wrong key is answered late, and later
+ * each time.
+ *
+ * Ownership.  A greeting ends with closed() of its greeter, or its admission.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct greeting {
+	struct server *server;
+	struct transport *transport;
+	struct rf_greeter *greeter;
+	uint64_t since_ns;
+	struct rf_list link;
+	struct rf_timer delay;		/* of a refusal */
+	struct rf_hello_reply refusal;
+	uint8_t client_proof[RF_PROOF_SIZE];
+	bool has_said_hello;
+};
+
+static void end_greeting(struct greeting *greeting)
+{
+	struct server *server = greeting->server;
+
+	rf_timer_stop(server->reactor, &greeting->delay);
+	rf_list_remove(&greeting->link);
+	server->greeting_count--;
+	free(greeting);
+	server_check_drain(server);
+}
+
+static void on_closed(struct rf_greeter *greeter, int err)
+{
+	(void)err;
+	end_greeting(rf_greeter_context(greeter));
+}
+
+/* ---- refusals ----------------------------------------------------------- */
+
+static void send_refusal(struct greeting *greeting)
+{
+	greeting->server->figures.refused++;
+	rf_greeter_refuse(greeting->greeter, &greeting->refusal,
+			  &greeting->server->key, greeting->client_proof);
+}
+
+static void delay_over(struct rf_timer *timer)
+{
+	send_refusal(rf_container_of(timer, struct greeting, delay));
+}
+
+__attribute__((format(printf, 3, 4)))
+static void set_refusal(struct greeting *greeting, enum rf_status status,
+			const char *format, ...)
+{
+	struct rf_hello_reply *refusal = &greeting->refusal;
+	va_list args;
+
+	*refusal = (struct rf_hello_reply){
+		.status = (uint16_t)status,
+		.version = RF_PROTOCOL_VERSION,
+		.flags = greeting->server->key.is_set ? 0 : RF_HELLO_NO_KEY,
+	};
+	va_start(args, format);
+	vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
+	va_end(args);
+	rf_log(RF_LOG_WARN, "client %s: refused with %s: %s",
+	       rf_greeter_peer(greeting->greeter), rf_status_name(status),
+	       refusal->reason);
+}
+
+static void peer_of(const struct greeting *greeting,
+		    struct sockaddr_storage *peer)
+{
+	struct sockaddr_storage local;
+
+	*peer = (struct sockaddr_storage){ .ss_family = AF_UNSPEC };
+	rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, peer);
+}
+
+static void refuse_late(struct greeting *greeting)
+{
+	struct server *server = greeting->server;
+	struct sockaddr_storage peer;
+	uint32_t delay_ms;
+
+	peer_of(greeting, &peer);
+	delay_ms = penalties_add(&server->penalties,
+				 (const struct sockaddr *)&peer,
+				 rf_reactor_now_ns(server->reactor));
+	greeting->delay.fire = delay_over;
+	rf_timer_start(server->reactor, &greeting->delay, delay_ms);
+}
+
+/* ---- checks: true, or a refusal was set --------------------------------- */
+
+static bool user_may_come(struct greeting *greeting)
+{
+	struct sockaddr_storage local, peer;
+	const struct sockaddr *peer_addr = (const struct sockaddr *)&peer;
+	uid_t uid;
+	int err;
+
+	if (greeting->server->config->is_insecure)
+		return true;
+	err = rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, &peer);
+	if (!err && !access_is_loopback(peer_addr)) {
+		set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no "
+			    "key, so it serves its own machine only");
+		return false;
+	}
+	if (!err)
+		err = access_peer_uid((const struct sockaddr *)&local,
+				      peer_addr, &uid);
+	if (err) {
+		set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no "
+			    "key and cannot tell whose connection this is "
+			    "(%s)", strerror(-err));
+		return false;
+	}
+	if (uid == 0 || uid == geteuid())
+		return true;
+	set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no key, so "
+		    "it serves only user %u and root, not user %u", geteuid(),
+		    uid);
+	return false;
+}
+
+static bool key_is_right(struct greeting *greeting,
+			 const struct rf_hello *hello, const void *message,
+			 size_t size, bool *is_wrong_key)
+{
+	struct server *server = greeting->server;
+	bool has_key = !(hello->flags & RF_HELLO_NO_KEY);
+	int err;
+
+	*is_wrong_key = false;
+	if (server->key.is_set && !has_key) {
+		set_refusal(greeting, RF_ST_NEED_KEY, "this server wants a "
+			    "key: mount with -o key=FILE");
+		return false;
+	}
+	if (!server->key.is_set && has_key) {
+		set_refusal(greeting, RF_ST_BAD_KEY, "this server has no key: "
+			    "start it with --key-file, or mount without one");
+		return false;
+	}
+	err = rf_hello_verify(message, size, &server->key,
+			      rf_greeter_nonce(greeting->greeter),
+			      greeting->client_proof);
+	if (!err)
+		return true;
+	memset(greeting->client_proof, 0, sizeof(greeting->client_proof));
+	*is_wrong_key = true;
+	set_refusal(greeting, RF_ST_BAD_KEY, "the key is not this server's");
+	return false;
+}
+
+static const struct export *find_export(const struct server *server,
+					const char *name)
+{
+	for (unsigned int i = 0; i < server->config->export_count; i++)
+		if (strcmp(server->exports[i].config->name, name) == 0)
+			return &server->exports[i];
+	return NULL;
+}
+
+static bool network_is_allowed(const struct export_config *export,
+			       const struct sockaddr *peer)
+{
+	for (unsigned int i = 0; i < export->allow_count; i++)
+		if (net_contains(&export->allow[i], peer))
+			return true;
+	return export->allow_count == 0;
+}
+
+static const struct export *export_for(struct greeting *greeting,
+				       const char *name)
+{
+	const struct export *export = find_export(greeting->server, name);
+	struct sockaddr_storage peer;
+
+	if (!export) {
+		set_refusal(greeting, RF_ST_NO_EXPORT, "no export '%.100s'",
+			    name);
+		return NULL;
+	}
+	peer_of(greeting, &peer);
+	if (network_is_allowed(export->config, (const struct sockaddr *)&peer))
+		return export;
+	set_refusal(greeting, RF_ST_NOT_ALLOWED, "export '%.100s' is not for "
+		    "this address", name);
+	return NULL;
+}
+
+/* ---- HELLO -------------------------------------------------------------- */
+
+static bool may_come(struct greeting *greeting, const struct rf_hello *hello,
+		     const void *message, size_t size, bool *is_wrong_key)
+{
+	if (hello->version != RF_PROTOCOL_VERSION) {
+		*is_wrong_key = false;
+		set_refusal(greeting, RF_ST_BAD_VERSION, "this server speaks "
+			    "version %d", RF_PROTOCOL_VERSION);
+		return false;
+	}
+	if (!key_is_right(greeting, hello, message, size, is_wrong_key))
+		return false;
+	return greeting->server->key.is_set || user_may_come(greeting);
+}
+
+static bool admit(struct greeting *greeting, const struct rf_hello *hello)
+{
+	struct server *server = greeting->server;
+	const struct admission admission = {
+		.transport = greeting->transport,
+		.export = export_for(greeting, hello->export),
+		.hello = hello,
+		.client_proof = greeting->client_proof,
+		.peer = rf_greeter_peer(greeting->greeter),
+	};
+	enum rf_status status;
+
+	if (!admission.export)
+		return false;
+	status = session_admit(server, greeting->greeter, &admission);
+	if (status == RF_ST_TOO_MANY)
+		set_refusal(greeting, status, "all %u sessions of this server "
+			    "are taken (--sessions)", server->config->sessions);
+	else if (status != RF_ST_OK)
+		set_refusal(greeting, status, "the session can't be made: %s",
+			    rf_status_name(status));
+	return status == RF_ST_OK;
+}
+
+static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
+		     const void *message, size_t size)
+{
+	struct greeting *greeting = rf_greeter_context(greeter);
+	struct server *server = greeting->server;
+	bool is_wrong_key = false;
+
+	greeting->has_said_hello = true;
+	if (server->is_draining) {
+		set_refusal(greeting, RF_ST_SHUTDOWN, "the server is going "
+			    "down");
+	} else if (may_come(greeting, hello, message, size, &is_wrong_key) &&
+		   admit(greeting, hello)) {
+		server->figures.admitted++;
+		end_greeting(greeting);
+		return;
+	}
+	if (is_wrong_key)
+		refuse_late(greeting);
+	else
+		send_refusal(greeting);
+}
+
+/* ---- connections -------------------------------------------------------- */
+
+/* Make room for a new one; false: all are too young to be pushed out. */
+static bool push_out_oldest(struct server *server)
+{
+	uint64_t now_ns = rf_reactor_now_ns(server->reactor);
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &server->greetings) {
+		struct greeting *oldest =
+			rf_container_of(pos, struct greeting, link);
+
+		if (now_ns - oldest->since_ns <
+		    (uint64_t)SERVER_IDLE_GREETER_MS * 1000000)
+			return false;
+		if (oldest->has_said_hello)
+			continue;
+		server->figures.pushed_out++;
+		rf_ep_close(rf_greeter_ep(oldest->greeter));
+		/* Its place is free when closed() has run: not for this one. */
+		rf_list_remove(&oldest->link);
+		return true;
+	}
+	return false;
+}
+
+static void turn_away(struct rf_incoming *incoming)
+{
+	const struct rf_hello_accept answer = {
+		.status = RF_ST_TOO_MANY,
+		.version = RF_PROTOCOL_VERSION,
+	};
+	uint8_t data[RF_ACCEPT_DATA_SIZE];
+
+	rf_hello_accept_encode(data, &answer);
+	rf_ep_reject(incoming, data, sizeof(data));
+}
+
+void greet(void *context, struct rf_incoming *incoming, const void *hello,
+	   size_t hello_size)
+{
+	static const struct rf_greeter_events events = {
+		.hello = on_hello,
+		.closed = on_closed,
+	};
+	struct listener *listener = context;
+	struct server *server = listener->server;
+	struct rf_server_config config;
+	struct greeting *greeting;
+
+	/* One more than allowed while the oldest is on its way out. */
+	if (server->greeting_count >= server->config->greeters)
+		push_out_oldest(server);
+	greeting = server->greeting_count <
+			   server->config->greeters + SERVER_GREETERS_LEAVING
+		   ? calloc(1, sizeof(*greeting)) : NULL;
+	if (!greeting) {
+		turn_away(incoming);
+		return;
+	}
+	greeting->server = server;
+	greeting->transport = listener->transport;
+	greeting->since_ns = rf_reactor_now_ns(server->reactor);
+	server_fill_rpc_config(server, listener->transport, &config);
+	if (rf_greeter_accept(&config, incoming, hello, hello_size, &events,
+			      greeting, &greeting->greeter)) {
+		free(greeting);
+		return;
+	}
+	rf_list_push(&server->greetings, &greeting->link);
+	server->greeting_count++;
+	server->figures.greeted++;
+}
+
+void greet_close_all(struct server *server)
+{
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &server->greetings)
+		rf_ep_close(rf_greeter_ep(
+			rf_container_of(pos, struct greeting, link)->greeter));
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.c - start, turn, drain, end
+ *
+ * Operation.  Created from left to right: workers, store, exports, arena,
+ * fabrics, listeners; a failure undoes what was done, in reverse order.
+ *
+ * A drain closes listeners and greeters, cancels what waits for clients, and
+ * lets the rest finish; when no request is left it lingers, so that the last
+ * answers arrive, closes the sessions and waits for their end.
+ */
+#include "server.h"
+
+#include "exec.h"
+#include "session.h"
+#include "transport.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- the turn ----------------------------------------------------------- */
+
+static void flush_answers(struct server *server)
+{
+	struct rf_list *item;
+
+	while ((item = rf_list_pop(&server->answered)))
+		rf_channel_flush(rf_container_of(item, struct session,
+						 answered_link)->channel);
+}
+
+static void post_unbinds(struct server *server)
+{
+	struct rf_list again, *item;
+
+	rf_list_init(&again);
+	while ((item = rf_list_pop(&server->unbinding))) {
+		struct session *session = rf_container_of(item, struct session,
+							  unbinding_link);
+
+		lender_post(&session->lender);
+		if (!rf_list_is_empty(&session->lender.unbinds))
+			rf_list_push(&again, &session->unbinding_link);
+	}
+	/* No room in their queues: in the next turn. */
+	while ((item = rf_list_pop(&again)))
+		rf_list_push(&server->unbinding, item);
+}
+
+static void end_turn(struct rf_hook *hook)
+{
+	struct server *server = rf_container_of(hook, struct server, hook);
+	int err;
+
+	exec_wake(server);
+	err = store_flush(server->store);
+	if (err) {
+		/* What was committed can't be promised; never acknowledge it. */
+		rf_log(RF_LOG_ERROR, "the log can't be written: %s; stopping at "
+		       "once.  Free space or repair the disk, then start again",
+		       strerror(-err));
+		_exit(1);
+	}
+	flush_answers(server);
+	post_unbinds(server);
+}
+
+/* ---- creation ----------------------------------------------------------- */
+
+static int load_key(struct server *server)
+{
+	const char *path = server->config->key_file;
+	int err;
+
+	if (!*path)
+		return 0;
+	err = rf_key_load(path, &server->key);
+	if (err == -EPERM)
+		rf_log(RF_LOG_ERROR, "key file %s may be read by others: "
+		       "chmod 600 %s", path, path);
+	else if (err == -ENOENT)
+		rf_log(RF_LOG_ERROR, "key file %s is not there: make one with "
+		       "rdmafs keygen %s", path, path);
+	else if (err == -EINVAL)
+		rf_log(RF_LOG_ERROR, "key file %s holds no key: make one with "
+		       "rdmafs keygen", path);
+	else if (err)
+		rf_log(RF_LOG_ERROR, "key file %s can't be read: %s", path,
+		       strerror(-err));
+	return err;
+}
+
+static int open_exports(struct server *server)
+{
+	const struct config *config = server->config;
+
+	server->exports = calloc(config->export_count,
+				 sizeof(*server->exports));
+	if (!server->exports)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < config->export_count; i++) {
+		struct export *export = &server->exports[i];
+		int err;
+
+		export->config = &config->exports[i];
+		err = store_export(server->store, export->config->path,
+				   &export->inode, &export->tree);
+		if (!err)
+			continue;
+		/* What is wrong with a path, the store has said. */
+		if (err != -EINVAL)
+			rf_log(RF_LOG_ERROR, "export '%s' of '%s': %s",
+			       export->config->name, export->config->path,
+			       strerror(-err));
+		return err;
+	}
+	return 0;
+}
+
+static int open_store(struct server *server)
+{
+	const struct store_config config = {
+		.dir = server->config->store,
+		.reserve_bytes = server->config->reserve,
+		.is_strict = server->config->is_strict,
+		.object_cache = SERVER_OBJECT_CACHE,
+		.reactor = server->reactor,
+		.workers = server->workers,
+	};
+	int err = store_open(&config, &server->store);	/* logs */
+
+	/* A session ends with its connection: none of them can ask again. */
+	if (!err)
+		err = store_forget_sessions(server->store);
+	return err ? err : open_exports(server);
+}
+
+static void plan_arena(struct server *server, struct rf_pool_config *pool)
+{
+	const struct config *config = server->config;
+	uint32_t msg = (uint32_t)rf_align_up(config->inline_max +
+					     RF_MSG_OVERHEAD, 4096);
+	uint32_t requests = config->slots + SERVER_CONTROL_SLOTS +
+			    SERVER_QUEUED_MAX;
+	uint32_t greeters = config->greeters + SERVER_GREETERS_LEAVING;
+	uint32_t messages = config->sessions * requests * 2;
+	unsigned int count = 0;
+
+	staging_init(&server->staging, config->staging,
+		     config->session_staging);
+	pool->classes[count++] = (struct rf_pool_class){
+		.size = msg,
+		.count = messages + greeters * SERVER_GREETER_BUFS,
+	};
+	for (unsigned int i = 0; i < STAGING_CLASSES; i++)
+		pool->classes[count++] = (struct rf_pool_class){
+			.size = server->staging.classes[i].size,
+			.count = server->staging.classes[i].count,
+		};
+	pool->class_count = count;
+}
+
+static int make_arena(struct server *server)
+{
+	struct rf_pool_config config = {
+		.name = "arena",
+		.wants_huge_pages = true,
+	};
+	int err;
+
+	plan_arena(server, &config);
+	err = rf_pool_create(&config, &server->pool);	/* logs */
+	if (err)
+		return err;
+	server->staging.pool = server->pool;
+	server->scratch = calloc(1, STAGING_LARGE);
+	if (!server->scratch)
+		return -ENOMEM;
+	rf_log(RF_LOG_INFO, "arena of %zu MiB: %" PRIu64 " MiB of staging, the "
+	       "rest for messages of %u sessions",
+	       rf_pool_size(server->pool) >> 20,
+	       server->config->staging >> 20, server->config->sessions);
+	return 0;
+}
+
+static int start(struct server *server)
+{
+	int err = load_key(server);
+
+	if (!err)
+		err = rf_workers_create("rdmafsd-io", server->config->workers,
+					&server->workers);
+	if (!err)
+		err = open_store(server);
+	if (!err)
+		err = make_arena(server);
+	if (!err)
+		err = transports_open(server);	/* logs */
+	return err;
+}
+
+int server_create(const struct config *config, struct rf_reactor *reactor,
+		  struct server **out)
+{
+	struct server *server = calloc(1, sizeof(*server));
+	int err;
+
+	if (!server)
+		return -ENOMEM;
+	server->config = config;
+	server->reactor = reactor;
+	busy_init(&server->busy);
+	rf_list_init(&server->greetings);
+	rf_list_init(&server->sessions);
+	rf_list_init(&server->answered);
+	rf_list_init(&server->unbinding);
+	rf_list_init(&server->staged);
+	server->hook.run = end_turn;
+	err = start(server);
+	if (err) {
+		server_destroy(server);
+		return err;
+	}
+	rf_hook_add(reactor, &server->hook);
+	server->is_hooked = true;
+	if (!server->key.is_set && config->is_insecure)
+		rf_log(RF_LOG_WARN, "no key and --insecure: everyone who "
+		       "reaches this port may use every export");
+	transports_announce(server);
+	*out = server;
+	return 0;
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+static void close_sessions(struct server *server)
+{
+	struct rf_list *pos, *next;
+
+	for (pos = server->sessions.next; pos != &server->sessions;
+	     pos = next) {
+		next = pos->next;
+		session_close(rf_container_of(pos, struct session, link));
+	}
+}
+
+static void cancel_waits(struct server *server)
+{
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &server->sessions) {
+		struct session *session =
+			rf_container_of(pos, struct session, link);
+
+		for (unsigned int i = 0; i < session->exec_count; i++)
+			exec_interrupt(&session->execs[i], RF_ST_SHUTDOWN);
+	}
+}
+
+static void drain_timed_out(struct rf_timer *timer)
+{
+	struct server *server = rf_container_of(timer, struct server,
+						drain_timer);
+
+	if (server->active > 0 && !server->is_closing)
+		rf_log(RF_LOG_WARN, "%u requests are not finished after %d s; "
+		       "their clients are not answered", server->active,
+		       SERVER_DRAIN_MS / 1000);
+	server->is_closing = true;
+	close_sessions(server);
+	server_check_drain(server);
+}
+
+static void all_gone(struct server *server)
+{
+	if (server->is_stopped)
+		return;
+	server->is_stopped = true;
+	rf_timer_stop(server->reactor, &server->drain_timer);
+	if (server->stopped)
+		server->stopped(server);
+}
+
+void server_check_drain(struct server *server)
+{
+	if (!server->is_draining)
+		return;
+	if (server->session_count == 0 && server->greeting_count == 0)
+		all_gone(server);
+	else if (server->active == 0 && !server->lingers) {
+		/* The last answers are on their way. */
+		server->lingers = true;
+		rf_timer_start(server->reactor, &server->drain_timer,
+			       SERVER_LINGER_MS);
+	}
+}
+
+static void begin_drain(struct rf_task *task)
+{
+	struct server *server = rf_container_of(task, struct server,
+						drain_task);
+
+	transports_stop_listening(server);
+	greet_close_all(server);
+	cancel_waits(server);
+	server_check_drain(server);
+}
+
+void server_stop(struct server *server, void (*stopped)(struct server *server))
+{
+	if (server->is_draining)
+		return;
+	server->is_draining = true;
+	server->stopped = stopped;
+	rf_log(RF_LOG_INFO, "stopping: %u sessions, %u requests to finish",
+	       server->session_count, server->active);
+	server->drain_timer.fire = drain_timed_out;
+	rf_timer_start(server->reactor, &server->drain_timer, SERVER_DRAIN_MS);
+	/* In a turn, at whose end the answers leave. */
+	server->drain_task.run = begin_drain;
+	rf_reactor_post(server->reactor, &server->drain_task);
+}
+
+void server_destroy(struct server *server)
+{
+	RF_ASSERT(server->session_count == 0 && server->greeting_count == 0);
+	transports_stop_listening(server);
+	/* The store turns the reactor while it waits for its own work. */
+	if (server->store)
+		store_close(server->store);
+	if (server->is_hooked)
+		rf_hook_remove(server->reactor, &server->hook);
+	if (server->workers)
+		rf_workers_destroy(server->workers);
+	transports_close(server);
+	if (server->pool)
+		rf_pool_destroy(server->pool);
+	free(server->scratch);
+	free(server->exports);
+	free(server);
+}
+
+/* ---- figures ------------------------------------------------------------ */
+
+static void log_pool(const struct server *server)
+{
+	struct rf_pool_stats stats;
+
+	rf_pool_stats(server->pool, &stats);
+	for (unsigned int i = 0; i < stats.class_count; i++)
+		rf_log(RF_LOG_INFO, "figures: buffers of %u KiB: %u of %u free, "
+		       "%u at least; %" PRIu64 " gets, %" PRIu64 " waits, %u "
+		       "waiting", stats.classes[i].size >> 10,
+		       stats.classes[i].free, stats.classes[i].count,
+		       stats.classes[i].lowest_free, stats.classes[i].gets,
+		       stats.classes[i].waits, stats.classes[i].waiting);
+}
+
+static void log_store(const struct server *server)
+{
+	struct store_stats stats;
+
+	store_stats(server->store, &stats);
+	rf_log(RF_LOG_INFO, "figures: store: %" PRIu64 " commits, %" PRIu64
+	       " flushes, %" PRIu64 " syncs for %" PRIu64 " requests; %" PRIu64
+	       " data files open, %" PRIu64 " cached, %" PRIu64 " orphans",
+	       stats.commits, stats.flushes, stats.syncs, stats.sync_requests,
+	       stats.objects_open, stats.objects_cached, stats.orphans);
+}
+
+static void log_reactor(const struct server *server)
+{
+	struct rf_reactor_stats stats;
+
+	rf_reactor_stats(server->reactor, &stats);
+	rf_log(RF_LOG_INFO, "figures: reactor: %" PRIu64 " turns, %" PRIu64
+	       " waits, %" PRIu64 " callbacks, longest turn %" PRIu64 " us",
+	       stats.turns, stats.waits, stats.callbacks,
+	       stats.longest_turn_ns / 1000);
+}
+
+void server_log_figures(struct server *server)
+{
+	const struct staging *staging = &server->staging;
+
+	rf_log(RF_LOG_INFO, "figures: %u sessions of %u, %u greeters; %" PRIu64
+	       " admitted, %" PRIu64 " refused, %" PRIu64 " pushed out",
+	       server->session_count, server->config->sessions,
+	       server->greeting_count, server->figures.admitted,
+	       server->figures.refused, server->figures.pushed_out);
+	rf_log(RF_LOG_INFO, "figures: %u requests in service; %" PRIu64
+	       " requests, %" PRIu64 " operations, %" PRIu64 " run again, %"
+	       PRIu64 " malformed, %" PRIu64 " waits for an inode",
+	       server->active, server->figures.requests, server->figures.ops,
+	       server->figures.rewinds, server->figures.bad_messages,
+	       server->busy.waits);
+	rf_log(RF_LOG_INFO, "figures: staging: %" PRIu64 " grants, %" PRIu64
+	       " slots, %" PRIu64 " unbinds, %" PRIu64 " waits, %" PRIu64
+	       " waits for a share, %" PRIu64 " bad returns",
+	       staging->grants_made, staging->slots_made, staging->unbinds,
+	       staging->waits, staging->waits_for_share, staging->bad_returns);
+	log_pool(server);
+	log_store(server);
+	log_reactor(server);
+	transports_log_figures(server);
+}

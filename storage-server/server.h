@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.h - one storage server: where it listens, what it holds, how it ends
+ *
+ *	main.c      options, signals, the turn of the reactor
+ *	server.c    arena, exports; start, drain, figures
+ *	transport.c fabrics, listeners
+ *	greet.c     a connection until its HELLO is admitted
+ *	session.c   a client: identities, opens, what it was lent
+ *	exec*.c     what a request does, operation by operation
+ *	staging.c   lend.c  grants.c    memory lent to clients
+ *	busy.c      who has an inode while workers use it
+ *	access.c    peer_user.c         who may come
+ *	store.h     names, attributes, data: the other half of the server
+ *
+ * One turn: requests run and their batches are committed; at its end the log is
+ * written out once, and only then the answers leave, of all sessions.
+ *
+ * Memory.  All that grows with use is bounded by the configuration:
+ *
+ *	arena = sessions x requests x 2 x M     messages received and answered
+ *	      + greeters x 2 x M                connections before HELLO
+ *	      + staging                         bulk data, READ and WRITE slots
+ *	requests = slots + SERVER_CONTROL_SLOTS + SERVER_QUEUED_MAX = 84
+ *	M = inline_max + RF_MSG_OVERHEAD, up to whole pages = 8 KiB
+ *
+ * (one class for both, so that sessions with small messages do not eat up the
+ * greeters' buffers), by default 64 x 84 x 16 KiB + 4 MiB + 64 MiB = 152 MiB, beside about 300 KiB
+ * of tables for each session that is there.
+ *
+ * Threads.  [owner]: the thread that runs the reactor, for all of it.
+ */
+#ifndef SERVER_H
+#define SERVER_H
+
+#include "access.h"
+#include "busy.h"
+#include "config.h"
+#include "staging.h"
+#include "store.h"
+
+#include "libproto/rpc.h"
+
+enum {
+	SERVER_CONTROL_SLOTS = 4,
+	SERVER_QUEUED_MAX = 16,		/* requests of a session that wait */
+	SERVER_TRANSPORTS_MAX = 4,
+	SERVER_GREETER_BUFS = 2,
+	SERVER_OBJECT_CACHE = 1024,	/* data files kept open */
+	SERVER_LINGER_MS = 200,		/* for last answers to arrive */
+	SERVER_DRAIN_MS = 30000,	/* then what still runs is given up */
+	SERVER_WRITE_SLOTS_MAX = 64,	/* of one session */
+	SERVER_GROUPS_MAX = 65536,	/* of all identities of one session */
+	SERVER_IDLE_GREETER_MS = 200,	/* younger ones are never pushed out */
+	SERVER_GREETERS_LEAVING = 16,	/* pushed out, not closed yet */
+};
+
+/* A fabric that we listen on. */
+struct transport {
+	struct rf_fabric *fabric;
+	struct rf_poller *poller;
+	struct rf_pd *pd;
+	struct rf_mr *mr;
+	struct windows windows;
+	bool is_polled;
+	char scheme[CONFIG_SCHEME_MAX + 1];
+};
+
+struct listener {
+	struct server *server;
+	struct transport *transport;
+	struct rf_listener *listener;
+};
+
+struct export {
+	const struct export_config *config;
+	uint64_t inode;
+	uint32_t tree;
+};
+
+struct server {
+	const struct config *config;
+	struct rf_reactor *reactor;
+	struct rf_workers *workers;
+	struct rf_pool *pool;
+	struct store *store;
+	struct rf_key key;
+	struct transport transports[SERVER_TRANSPORTS_MAX];
+	unsigned int transport_count;
+	struct listener listeners[CONFIG_LISTENS_MAX];
+	unsigned int listener_count;
+	struct export *exports;
+
+	struct busy busy;
+	struct staging staging;
+	struct penalties penalties;
+	struct rf_list greetings;	/* oldest first */
+	struct rf_list sessions;
+	struct rf_list answered;	/* sessions with answers to let go */
+	struct rf_list unbinding;	/* sessions with unbinds to post */
+	struct rf_list staged;		/* requests with an end to their wait */
+	unsigned int greeting_count, session_count;
+	unsigned int active;		/* requests not answered */
+	struct rf_hook hook;
+	uint8_t *scratch;		/* STAGING_LARGE: answers in the making */
+
+	bool is_draining, lingers, is_closing, is_stopped, is_hooked;
+	struct rf_task drain_task;
+	struct rf_timer drain_timer;	/* linger, then give up */
+	void (*stopped)(struct server *server);	/* may be NULL */
+
+	struct {
+		uint64_t greeted, admitted, refused, pushed_out, requests, ops,
+			 rewinds, bad_messages;
+	} figures;
+};
+
+/*
+ * Open everything and listen; logs one "ready" line per address.  [blocks]
+ * config must outlive the server.  Errors were logged.
+ */
+int server_create(const struct config *config, struct rf_reactor *reactor,
+		  struct server **out);
+
+/*
+ * Stop in order: accept no more, finish and answer what was received, close the
+ * sessions.  stopped() runs when that is done.
+ */
+void server_stop(struct server *server, void (*stopped)(struct server *server));
+
+/* After stopped(): flush and close the store, free everything.  [blocks] */
+void server_destroy(struct server *server);
+
+void server_log_figures(struct server *server);
+
+/* The port of the listener number index, for tests. */
+int server_address(const struct server *server, unsigned int index,
+		   struct sockaddr_storage *out);
+
+/* ---- between the files -------------------------------------------------- */
+
+void server_fill_rpc_config(const struct server *server,
+			    const struct transport *transport,
+			    struct rf_server_config *out);
+/* A request or session has ended: a drain may go on. */
+void server_check_drain(struct server *server);
+
+/* greet.c */
+void greet(void *context, struct rf_incoming *incoming, const void *hello,
+	   size_t hello_size);
+void greet_close_all(struct server *server);
+
+#endif /* SERVER_H */

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.c - a client's session: beginning, requests, end
+ *
+ * Operation.  Everything a session needs is allocated when it is admitted;
+ * the tables of identities' groups and of opens grow with use, to their limits.
+ * When it fails.  The connection ends: what it was lent goes back, requests run
+ * to their end, and freed() is the last thing that happens.
+ */
+#include "session.h"
+
+#include "exec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SQUASHED_ID = 65534 };	/* nobody */
+
+/* ---- identities --------------------------------------------------------- */
+
+const struct cred *session_cred(const struct session *session,
+				unsigned int index)
+{
+	if (index >= RF_IDENTITIES_MAX || !session->identities[index].is_set)
+		return NULL;
+	return &session->identities[index].cred;
+}
+
+static uint32_t squash(const struct session *session, uint32_t id)
+{
+	return id == 0 && session->export->config->squashes_root ? SQUASHED_ID
+								 : id;
+}
+
+int session_set_identity(struct session *session,
+			 const struct rf_identity_args *args)
+{
+	struct identity *identity;
+	uint32_t count = args->groups.size / 4, *groups = NULL;
+	bool is_root = args->uid == 0;
+
+	if (args->index >= RF_IDENTITIES_MAX || args->groups.size % 4 ||
+	    count > RF_GROUPS_MAX)
+		return -EINVAL;
+	identity = &session->identities[args->index];
+	if (session->group_total - identity->cred.group_count + count >
+	    SERVER_GROUPS_MAX)
+		return RF_ST_TOO_MANY;
+	if (is_root && session->export->config->squashes_root)
+		count = 0;
+	if (count > 0) {
+		groups = malloc(count * sizeof(*groups));
+		if (!groups)
+			return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		groups[i] = squash(session, rf_blob_u32(&args->groups, i));
+	free(identity->groups);
+	session->group_total += count - identity->cred.group_count;
+	identity->groups = groups;
+	identity->is_set = true;
+	identity->cred = (struct cred){
+		.uid = squash(session, args->uid),
+		.gid = squash(session, args->gid),
+		.group_count = count,
+		.groups = groups,
+		.is_super = is_root && !session->export->config->squashes_root,
+	};
+	if (is_root && session->export->config->squashes_root)
+		identity->cred.gid = SQUASHED_ID;
+	return 0;
+}
+
+/* ---- opens -------------------------------------------------------------- */
+
+static void end_open(struct session *session, uint32_t id, uint64_t inode)
+{
+	open_table_remove(&session->opens, id);
+	store_close_inode(session->server->store, inode);
+}
+
+void session_release(struct session *session, uint32_t id)
+{
+	struct open *open = open_table_find(&session->opens, id);
+
+	if (!open)
+		return;		/* released twice in one message */
+	open->is_released = true;
+	if (open->users == 0)
+		end_open(session, id, open->inode);
+}
+
+void session_open_put(struct session *session, uint32_t id)
+{
+	struct open *open = open_table_find_any(&session->opens, id);
+
+	RF_ASSERT(open && open->users > 0);
+	if (--open->users == 0 && open->is_released)
+		end_open(session, id, open->inode);
+}
+
+static void close_opens(struct session *session)
+{
+	uint32_t at = 0, id;
+
+	while ((id = open_table_walk(&session->opens, &at)))
+		session_release(session, id);
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+static void forget(struct session *session)
+{
+	int err;
+
+	if (session->was_forgotten)
+		return;
+	session->was_forgotten = true;
+	err = store_forget_session(session->server->store, session->id);
+	if (err)
+		rf_log(RF_LOG_WARN, "%s: recorded answers could not be removed: "
+		       "%s; they only take room", session->name,
+		       strerror(-err));
+}
+
+void session_close(struct session *session)
+{
+	if (!session->is_closed)
+		rf_channel_close(session->channel);
+}
+
+static void end_timed_out(struct rf_timer *timer)
+{
+	session_close(rf_container_of(timer, struct session, end_timer));
+}
+
+/* Let what was said arrive; the client closes when it has read it. */
+static void close_soon(struct session *session)
+{
+	session->is_ending = true;
+	if (session->is_closed)
+		return;
+	session->end_timer.fire = end_timed_out;
+	rf_timer_start(session->server->reactor, &session->end_timer,
+		       SERVER_LINGER_MS);
+}
+
+void session_end(struct session *session, const char *why)
+{
+	rf_log(RF_LOG_WARN, "%s: %s; connection closed", session->name, why);
+	close_soon(session);
+}
+
+void session_bye(struct session *session)
+{
+	close_opens(session);
+	forget(session);
+	close_soon(session);
+}
+
+void session_answered(struct session *session)
+{
+	if (!session->is_closed && rf_list_is_empty(&session->answered_link))
+		rf_list_push(&session->server->answered,
+			     &session->answered_link);
+}
+
+void session_unbinding(struct session *session)
+{
+	if (!session->is_closed && rf_list_is_empty(&session->unbinding_link))
+		rf_list_push(&session->server->unbinding,
+			     &session->unbinding_link);
+}
+
+static void free_session(struct session *session)
+{
+	for (unsigned int i = 0; session->identities && i < RF_IDENTITIES_MAX;
+	     i++)
+		free(session->identities[i].groups);
+	free(session->identities);
+	free(session->execs);
+	open_table_fini(&session->opens);
+	free(session);
+}
+
+/* ---- events of the channel ---------------------------------------------- */
+
+static void on_request(struct rf_channel *channel, struct rf_request *request)
+{
+	struct session *session = rf_channel_context(channel);
+
+	RF_ASSERT(request->index < session->exec_count);
+	exec_start(&session->execs[request->index], request);
+}
+
+static void on_returned(struct rf_channel *channel, uint32_t grant_id)
+{
+	struct session *session = rf_channel_context(channel);
+	struct lender *lender = &session->lender;
+	struct grant *grant = grants_find(&lender->grants, grant_id);
+
+	if (grant && staging_is_lent(grant, GRANT_READ)) {
+		staging_return(lender, grant);
+		session_unbinding(session);
+		return;
+	}
+	lender->staging->bad_returns++;
+	if (!lender->was_warned)
+		rf_log(RF_LOG_WARN, "%s: returned grant %#x, which it does not "
+		       "have; ignored, and not told again", session->name,
+		       grant_id);
+	lender->was_warned = true;
+}
+
+static void on_closed(struct rf_channel *channel, int err)
+{
+	struct session *session = rf_channel_context(channel);
+
+	session->is_closed = true;
+	rf_timer_stop(session->server->reactor, &session->end_timer);
+	rf_list_remove(&session->answered_link);
+	rf_list_remove(&session->unbinding_link);
+	if (err && !session->is_ending)
+		rf_log(RF_LOG_INFO, "%s: connection lost: %s", session->name,
+		       strerror(-err));
+	lender_close(&session->lender);
+	for (unsigned int i = 0; i < session->exec_count; i++)
+		exec_lost(&session->execs[i]);
+}
+
+static void on_freed(struct rf_channel *channel)
+{
+	struct session *session = rf_channel_context(channel);
+	struct server *server = session->server;
+
+	close_opens(session);
+	forget(session);
+	lender_fini(&session->lender);
+	rf_list_remove(&session->link);
+	server->session_count--;
+	rf_log(RF_LOG_INFO, "%s: session ended", session->name);
+	free_session(session);
+	server_check_drain(server);
+}
+
+static const struct rf_channel_events channel_events = {
+	.request = on_request,
+	.returned = on_returned,
+	.closed = on_closed,
+	.freed = on_freed,
+};
+
+/* ---- beginning ---------------------------------------------------------- */
+
+#define LIMIT(field) \
+	if (out->field > wish->field) \
+		out->field = wish->field
+
+static void agree(const struct server *server,
+		  const struct rf_hello_limits *wish,
+		  struct rf_hello_limits *out)
+{
+	const struct config *config = server->config;
+
+	*out = (struct rf_hello_limits){
+		.inline_max = config->inline_max,
+		.msg_max = config->inline_max + RF_MSG_OVERHEAD,
+		.slots = (uint16_t)config->slots,
+		.control_slots = SERVER_CONTROL_SLOTS,
+		.server_msgs = SERVER_QUEUED_MAX,
+		.channels = 1,
+		.write_slots = SERVER_WRITE_SLOTS_MAX,
+		.block_max = STAGING_LARGE,
+	};
+	LIMIT(inline_max);
+	LIMIT(msg_max);
+	LIMIT(slots);
+	LIMIT(control_slots);
+	LIMIT(server_msgs);
+	LIMIT(write_slots);
+	LIMIT(block_max);
+}
+
+#undef LIMIT
+
+static int fill_reply(struct session *session,
+		      const struct admission *admission,
+		      struct rf_hello_reply *reply)
+{
+	struct server *server = session->server;
+	struct txn *txn = txn_begin(server->store);
+	int err;
+
+	RF_ASSERT(txn);
+	err = txn_getattr(txn, admission->export->inode, &reply->root_attr);
+	txn_abort(txn);
+	if (err)
+		return err;
+	reply->status = RF_ST_OK;
+	reply->version = RF_PROTOCOL_VERSION;
+	reply->flags = server->key.is_set ? 0 : RF_HELLO_NO_KEY;
+	if (session->is_read_only)
+		reply->flags |= RF_HELLO_READ_ONLY;
+	if (session->uses_crc)
+		reply->features = RF_FEATURE_DATA_CRC;
+	reply->limits = session->limits;
+	store_uuid(server->store, reply->server_uuid);
+	reply->session = session->id;
+	reply->epoch = session->epoch;
+	reply->tree = admission->export->tree;
+	reply->root = store_handle(server->store, admission->export->inode,
+				   admission->export->tree);
+	return 0;
+}
+
+static void choose_numbers(struct session *session)
+{
+	do {
+		rf_random(&session->id, sizeof(session->id));
+	} while (session->id == 0);
+	do {
+		rf_random(&session->epoch, sizeof(session->epoch));
+	} while (session->epoch == 0);
+}
+
+static struct session *make_session(struct server *server,
+				    const struct admission *admission)
+{
+	const struct rf_hello *hello = admission->hello;
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->server = server;
+	session->transport = admission->transport;
+	session->export = admission->export;
+	session->is_read_only = admission->export->config->is_read_only ||
+				(hello->flags & RF_HELLO_READ_ONLY);
+	session->uses_crc = server->config->uses_crc &&
+			    (hello->features & RF_FEATURE_DATA_CRC);
+	agree(server, &hello->limits, &session->limits);
+	choose_numbers(session);
+	open_table_init(&session->opens, server->config->opens);
+	rf_list_init(&session->link);
+	rf_list_init(&session->answered_link);
+	rf_list_init(&session->unbinding_link);
+	snprintf(session->name, sizeof(session->name), "client %s (%s)",
+		 admission->peer, hello->host);
+	session->identities = calloc(RF_IDENTITIES_MAX,
+				     sizeof(*session->identities));
+	if (!session->identities) {
+		free_session(session);
+		return NULL;
+	}
+	return session;
+}
+
+static int make_execs(struct session *session)
+{
+	unsigned int count = rf_channel_requests_max(session->channel);
+
+	session->execs = calloc(count, sizeof(struct exec));
+	if (!session->execs)
+		return -ENOMEM;
+	session->exec_count = count;
+	for (unsigned int i = 0; i < session->exec_count; i++) {
+		session->execs[i].session = session;
+		session->execs[i].server = session->server;
+		rf_list_init(&session->execs[i].staged_link);
+	}
+	return 0;
+}
+
+static enum rf_status admit(struct session *session,
+			    struct rf_greeter *greeter,
+			    const struct admission *admission)
+{
+	struct server *server = session->server;
+	struct rf_hello_reply reply = { 0 };
+	int err = fill_reply(session, admission, &reply);
+
+	if (err)
+		return rf_status_from_errno(err);
+	err = lender_init(&session->lender, &server->staging,
+			  &session->transport->windows,
+			  session->transport->mr, rf_greeter_ep(greeter),
+			  session->limits.write_slots);
+	if (err)
+		return RF_ST_NOMEM;
+	err = rf_greeter_admit(greeter, &reply, &server->key,
+			       admission->client_proof, &channel_events,
+			       session, &session->channel);
+	if (!err)
+		return RF_ST_OK;
+	lender_fini(&session->lender);
+	return err == -ENOMEM ? RF_ST_TOO_MANY : rf_status_from_errno(err);
+}
+
+enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
+			     const struct admission *admission)
+{
+	struct session *session;
+	enum rf_status status;
+
+	if (server->session_count >= server->config->sessions)
+		return RF_ST_TOO_MANY;
+	session = make_session(server, admission);
+	if (!session)
+		return RF_ST_NOMEM;
+	status = admit(session, greeter, admission);
+	if (status != RF_ST_OK) {
+		free_session(session);
+		return status;
+	}
+	server->session_count++;
+	rf_list_push(&server->sessions, &session->link);
+	if (make_execs(session))
+		session_close(session);
+	rf_log(RF_LOG_INFO, "%s: session %016llx on export '%s'%s",
+	       session->name, (unsigned long long)session->id,
+	       admission->export->config->name,
+	       session->is_read_only ? ", read-only" : "");
+	return RF_ST_OK;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a server leaves in its store when something fails half way: batches that
+ * are dropped, writes that meet a full disk, syncs that fail, a restart.
+ */
+#define SUITE server_storage
+#include "tests/unit/server_ops.h"
+
+#include "storage-server/exec.h"
+
+#include "storage-server/store_impl.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20, SIZE = 3000 };
+
+static uint8_t data[MIB], out[MIB];
+
+/* ---- faults: of data files only ------------------------------------------ */
+
+static _Atomic int writes_until_full = -1;	/* of pwrite(); -1: never */
+static _Atomic int failing_syncs;
+static _Atomic bool workers_are_held;	/* before they write */
+
+static bool is_data_file(int fd)
+{
+	char link[32], path[256];
+	ssize_t size;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	size = readlink(link, path, sizeof(path) - 1);
+	path[size > 0 ? size : 0] = 0;
+	return strstr(path, "/data/") != NULL;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
+{
+	while (atomic_load(&workers_are_held) && gettid() != getpid() &&
+	       is_data_file(fd))
+		sched_yield();
+	if (atomic_load(&writes_until_full) >= 0 && is_data_file(fd) &&
+	    atomic_fetch_sub(&writes_until_full, 1) == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+int fdatasync(int fd)
+{
+	if (atomic_load(&failing_syncs) > 0 && is_data_file(fd)) {
+		atomic_fetch_sub(&failing_syncs, 1);
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* From now on nothing may grow, or all may. */
+static void set_reserve(uint64_t bytes)
+{
+	rig.server->store->config.reserve_bytes = bytes;
+	atomic_store(&rig.server->store->space_checked_ns, 0);
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static rf_handle_t make_filled(const char *name, uint32_t *open)
+{
+	rf_handle_t handle = smake(&client, name, RW, open);
+
+	spattern(data, SIZE, 7);
+	cr_assert_eq(swrite(&client, &handle, *open, 0, data, SIZE), RF_ST_OK);
+	return handle;
+}
+
+static uint64_t size_of(const rf_handle_t *handle)
+{
+	OK(handle, { .code = RF_OP_GETATTR });
+	return SRES(&call, 0, getattr).attr.size;
+}
+
+static void is_untouched(const rf_handle_t *handle, uint32_t open)
+{
+	cr_assert_eq(size_of(handle), SIZE);
+	cr_assert_eq(sread(&client, handle, open, 0, SIZE, out), SIZE);
+	spattern(data, SIZE, 7);
+	cr_assert_arr_eq(out, data, SIZE);
+}
+
+static bool is_zero(const uint8_t *at, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (at[i])
+			return false;
+	return true;
+}
+
+/* ---- truncates ----------------------------------------------------------- */
+
+SCENARIO(a_cut_whose_batch_is_dropped_leaves_the_whole_file)
+{
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	set_reserve(UINT64_C(1) << 60);
+	FAILS(NOSPC, &handle, OP_SIZE(0, 10),
+	      { .code = RF_OP_USE, .use = { client.root } }, OP_MKDIR("d"));
+	is_untouched(&handle, open);
+	FAILS(NOSPC, &handle, OP_OPEN(RW | RF_OPEN_TRUNC),
+	      { .code = RF_OP_USE, .use = { client.root } }, OP_MKDIR("d"));
+	is_untouched(&handle, open);
+	FAILS(NOSPC, &client.root, OP_CREATE("a", RW | RF_OPEN_TRUNC),
+	      { .code = RF_OP_USE, .use = { client.root } }, OP_MKDIR("d"));
+	is_untouched(&handle, open);
+	set_reserve(0);
+	/* And it may still be cut, and grow over what was there. */
+	OK(&handle, OP_SIZE(0, 10));
+	OK(&handle, OP_SIZE(open, 2 * SIZE));
+	cr_assert_eq(sread(&client, &handle, open, 0, sizeof(out), out),
+		     2 * SIZE);
+	cr_assert_arr_eq(out, data, 10);
+	cr_assert(is_zero(out + 10, 2 * SIZE - 10));
+	end();
+}
+
+/* The data file's own size. */
+static off_t stored_size(const rf_handle_t *handle)
+{
+	char path[DATA_PATH_SIZE];
+	struct stat st;
+
+	data_path(handle->inode, path);
+	cr_assert_eq(fstatat(rig.server->store->data_fd, path, &st, 0), 0);
+	return st.st_size;
+}
+
+SCENARIO(a_cut_is_done_before_its_answer)
+{
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	OK(&handle, OP_SIZE(open, 100));
+	cr_assert_eq(stored_size(&handle), 100);
+	OK(&handle, OP_OPEN(RW | RF_OPEN_TRUNC));
+	cr_assert_eq(stored_size(&handle), 0);
+	end();
+}
+
+SCENARIO(what_a_message_cuts_and_grows_again_is_zeroes)
+{
+	static const uint8_t text[] = "text";
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	OK(&handle, OP_SIZE(0, 100), OP_SIZE(0, 2000), OP_SIZE(0, 1000),
+	   OP_READ(open, 90, 20));
+	cr_assert_arr_eq(SRES(&call, 3, read).data.bytes, data + 90, 10);
+	cr_assert(is_zero(SRES(&call, 3, read).data.bytes + 10, 10));
+	OK(&handle, OP_SIZE(0, SIZE));
+	cr_assert_eq(sread(&client, &handle, open, 0, SIZE, out), SIZE);
+	cr_assert_arr_eq(out, data, 100);
+	cr_assert(is_zero(out + 100, SIZE - 100));
+
+	handle = make_filled("b", &open);
+	OK(&handle, OP_OPEN(RW | RF_OPEN_TRUNC),
+	   OP_WRITE(0, 1000, 0, text, 4), OP_READ(0, 0, 1004));
+	cr_assert_eq(SRES(&call, 2, read).size, 1004);
+	cr_assert(is_zero(SRES(&call, 2, read).data.bytes, 1000));
+	cr_assert_eq(stored_size(&handle), 1004);
+	cr_assert_eq(sread(&client, &handle, open, 0, SIZE, out), 1004);
+	cr_assert(is_zero(out, 1000));
+	cr_assert_arr_eq(out + 1000, text, 4);
+	end();
+}
+
+SCENARIO(one_message_cuts_two_files_not_three)
+{
+	rf_handle_t files[3];
+	uint32_t opens[3];
+
+	begin(scheme);
+	for (unsigned int i = 0; i < 3; i++) {
+		char name[2] = { (char)('a' + i), 0 };
+
+		files[i] = make_filled(name, &opens[i]);
+	}
+	FAILS(TOO_MANY, &files[2], OP_SIZE(0, 1),
+	      { .code = RF_OP_USE, .use = { files[0] } }, OP_SIZE(0, 1),
+	      { .code = RF_OP_USE, .use = { files[1] } }, OP_SIZE(0, 1));
+	cr_assert_eq(size_of(&files[0]), 1);
+	cr_assert_eq(stored_size(&files[0]), 1);
+	cr_assert_eq(size_of(&files[2]), 1);
+	is_untouched(&files[1], opens[1]);
+	end();
+}
+
+/* ---- writes beyond the end ----------------------------------------------- */
+
+struct block {
+	struct scall call;
+	struct rf_grant slot;
+	struct rf_buf *buf;
+};
+
+static void start_block(struct block *block, const rf_handle_t *handle,
+			uint32_t open, uint64_t offset, uint64_t seed)
+{
+	struct rf_args args = {
+		.code = RF_OP_WRITE,
+		.write = { .open = open, .offset = offset },
+	};
+
+	block->buf = rf_pool_get(rig.pool, MIB);
+	spattern(block->buf->mem, MIB, seed);
+	args.write.pieces = (rf_pieces_t){ 1, { { block->slot.id, MIB,
+		rf_crc32c(0, block->buf->mem, MIB) } } };
+	scall_init(&block->call, &client);
+	scall_add(&block->call, &(struct rf_args){ .code = RF_OP_USE,
+						   .use = { *handle } });
+	scall_add(&block->call, &args);
+	scall_fill(&block->call, &block->slot, block->buf, MIB);
+	block->call.call.inv_key = block->slot.rkey;
+	block->call.call.identity = 1;
+	scall_submit(&block->call);
+}
+
+static unsigned int end_block(struct block *block)
+{
+	scall_wait(&block->call);
+	rf_pool_put(block->buf);
+	block->slot = SRES(&block->call, 0, write).rearmed.v[0];
+	return block->call.results[1].status;
+}
+
+static void get_slots(struct block *blocks, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		cr_assert_eq(sslots(&client, 1, MIB, &blocks[i].slot), 1);
+}
+
+SCENARIO(writes_that_grow_a_file_do_not_wait_for_each_other)
+{
+	enum { COUNT = 3 };
+	static struct block blocks[COUNT];
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = smake(&client, "a", RW, &open);
+	get_slots(blocks, COUNT);
+	/* The last one first: each leaves a gap. */
+	for (unsigned int i = COUNT; i-- > 0; )
+		start_block(&blocks[i], &handle, open, (uint64_t)i * MIB, i);
+	for (unsigned int i = 0; i < COUNT; i++)
+		cr_assert_eq(end_block(&blocks[i]), RF_ST_OK);
+	cr_assert_eq(rig.server->busy.waits, 0);
+	cr_assert_eq(size_of(&handle), (uint64_t)COUNT * MIB);
+	for (unsigned int i = 0; i < COUNT; i++) {
+		spattern(data, MIB, i);
+		cr_assert_eq(sread(&client, &handle, open, (uint64_t)i * MIB,
+				   MIB, out), MIB);
+		cr_assert_arr_eq(out, data, MIB);
+	}
+	end();
+}
+
+/* WRITE of two slots, of which the second meets a full disk. */
+static void write_half(const rf_handle_t *handle, uint32_t open,
+		       uint64_t offset)
+{
+	struct rf_args args = {
+		.code = RF_OP_WRITE,
+		.write = { .open = open, .offset = offset },
+	};
+	struct rf_buf *buf = rf_pool_get(rig.pool, MIB);
+	static struct scall two;
+	struct rf_grant slots[2];
+	uint8_t ids[8];
+
+	spattern(buf->mem, 4096, 3);
+	cr_assert_eq(sslots(&client, 2, 4096, slots), 2);
+	args.write.pieces.count = 2;
+	scall_init(&two, &client);
+	for (unsigned int i = 0; i < 2; i++) {
+		args.write.pieces.v[i] = (struct rf_piece){ slots[i].id, 4096,
+			rf_crc32c(0, buf->mem, 4096) };
+		scall_fill(&two, &slots[i], buf, 4096);
+	}
+	scall_add(&two, &(struct rf_args){ .code = RF_OP_USE,
+					   .use = { *handle } });
+	scall_add(&two, &args);
+	two.call.inv_key = slots[0].rkey;
+	two.call.identity = 1;
+	atomic_store(&writes_until_full, 1);
+	scall_submit(&two);
+	scall_wait(&two);
+	atomic_store(&writes_until_full, -1);
+	rf_pool_put(buf);
+	cr_assert_eq(two.results[1].status, RF_ST_NOSPC);
+	for (unsigned int i = 0; i < 2; i++)
+		rf_store_u32(ids + 4 * i,
+			     SRES(&two, 0, write).rearmed.v[i].id);
+	OK(handle, { .code = RF_OP_DROP_SLOTS, .drop_slots = { { ids, 8 } } });
+}
+
+SCENARIO(what_a_failed_write_left_is_never_in_the_file)
+{
+	struct object *object;
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	/* As if others used the file: it is not cut when the write ends. */
+	cr_assert_eq(object_get(rig.server->store, handle.inode, &object), 0);
+	write_half(&handle, open, 2 * SIZE);
+	cr_assert_eq(size_of(&handle), SIZE);
+	cr_assert_eq(swrite(&client, &handle, open, 30000, "x", 1), RF_ST_OK);
+	cr_assert_eq(sread(&client, &handle, open, SIZE, 30001 - SIZE, out),
+		     30001 - SIZE);
+	cr_assert(is_zero(out, 30000 - SIZE));
+	write_half(&handle, open, 40000);
+	object_put(object);
+	cr_assert_eq(stored_size(&handle), 30001, "the last user cuts");
+	end();
+}
+
+static bool is_at_work(void)
+{
+	const struct session *session = sclient_session(&client);
+
+	for (unsigned int i = 0; i < session->exec_count; i++)
+		if (session->execs[i].state == EXEC_WAITS_WORK)
+			return true;
+	return false;
+}
+
+/*
+ * A write with a gap is on a worker while another, in the gap, fails: the one
+ * that comes back finds that the gap is not clean, and clears it.
+ */
+SCENARIO(a_gap_is_cleared_of_what_failed_meanwhile)
+{
+	static struct block block;
+	struct object *object;
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	get_slots(&block, 1);
+	atomic_store(&workers_are_held, true);
+	start_block(&block, &handle, open, MIB, 9);
+	srig_until(&rig, is_at_work());
+	/* What the failed one does, as its worker would. */
+	cr_assert_eq(object_get(rig.server->store, handle.inode, &object), 0);
+	cr_assert_eq(object_write(object, "garbage", 7, 2 * SIZE), 0);
+	object_note_rest(object);
+	object_put(object);
+	atomic_store(&workers_are_held, false);
+	cr_assert_eq(end_block(&block), RF_ST_OK);
+	cr_assert_eq(sread(&client, &handle, open, SIZE, MIB - SIZE, out),
+		     MIB - SIZE);
+	cr_assert(is_zero(out, MIB - SIZE));
+	cr_assert_eq(sread(&client, &handle, open, MIB, MIB, out), MIB);
+	spattern(data, MIB, 9);
+	cr_assert_arr_eq(out, data, MIB);
+	end();
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+SCENARIO(a_listing_after_a_change_in_its_message_is_refused)
+{
+	uint32_t open;
+
+	begin(scheme);
+	OK(&client.root, OP_OPEN(RF_OPEN_READ | RF_OPEN_DIR));
+	open = SRES(&call, 0, open).open;
+	FAILS(INVAL, &client.root, OP_MKDIR("d"),
+	      { .code = RF_OP_USE, .use = { client.root } },
+	      { .code = RF_OP_READDIR, .readdir = { open, 0, 4000, 1 } });
+	OK(&client.root,
+	   { .code = RF_OP_READDIR, .readdir = { open, 0, 4000, 1 } },
+	   OP_RMDIR("d"));
+	end();
+}
+
+SCENARIO(each_open_is_told_of_a_failed_sync_once)
+{
+	static const uint8_t text[] = "text";
+	rf_handle_t handle;
+	uint32_t open, other, later;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	OK(&handle, OP_OPEN(RW));
+	other = SRES(&call, 0, open).open;
+	atomic_store(&failing_syncs, 1);
+	FAILS(IO, &handle, OP_FSYNC(open));
+	OK(&handle, OP_OPEN(RW));
+	later = SRES(&call, 0, open).open;
+	OK(&handle, OP_FSYNC(open));
+	FAILS(IO, &handle, OP_FSYNC(other));
+	OK(&handle, OP_FSYNC(other));
+	OK(&handle, OP_FSYNC(later));
+	/* Also in a message that changes something. */
+	atomic_store(&failing_syncs, 1);
+	FAILS(IO, &handle, OP_FSYNC(open));
+	FAILS(IO, &handle, OP_WRITE(other, 0, 0, text, 4), OP_FSYNC(other));
+	OK(&handle, OP_WRITE(other, 0, 0, text, 4), OP_FSYNC(other));
+	end();
+}
+
+SCENARIO(answers_of_dead_sessions_are_forgotten_at_the_start)
+{
+	struct reply_key key = { .session = 12345, .slot = 3 };
+	struct txn *txn;
+	uint32_t seq;
+	char reply[8];
+
+	begin(scheme);
+	txn = txn_begin(rig.server->store);
+	cr_assert_eq(txn_record_reply(txn, &key, 1, "reply", 5), 0);
+	cr_assert_eq(txn_commit(txn), 0);
+	sclient_bye(&client);
+	srig_stop(&rig);
+	srig_start(&rig);
+	cr_assert_eq(store_find_reply(rig.server->store, &key, &seq, reply,
+				      sizeof(reply)), -ENOENT);
+	srig_close(&rig);
+}
