@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c - from a host's name to an open session; what to do if it fails
+ *
+ * Operation.  Each address of the host is tried in turn, over verbs where a
+ * device routes there and then over iwarp, unless one was asked for by name.
+ * The arena is made once; it is registered for each fabric that is tried.  A
+ * server that answers and refuses ends the search: another address would say
+ * the same.
+ *
+ * When it fails.  One line on stderr: what failed, and what to do.
+ */
+#include "fs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+enum {
+	CONTROL_SLOTS = 8,
+	SERVER_MSGS = 32,
+	KEEPALIVE_MS = 10000,
+	OPS_MAX = 8192,			/* of the poller */
+	SMALL_SHARE = 8,		/* one 8th of the arena for read-ahead */
+	SMALL_LEAST = 8,		/* buffers */
+	DATA_LEAST = 8,
+	MSG_EXTRA = 32,			/* READs of up to 8 KiB live there too */
+	/* 1 MiB must go in few enough one-sided operations. */
+	RDMA_SIZE_LEAST = DATA_MAX / (WORKS_MAX - RF_GRANTS_MAX) + 4096,
+};
+
+/* ---- the arena ------------------------------------------------------------ */
+
+static uint32_t msg_max_of(const struct fs *fs)
+{
+	return fs->options.inline_max + RF_MSG_OVERHEAD;
+}
+
+static int create_pool(struct fs *fs)
+{
+	const struct mount_options *options = &fs->options;
+	uint32_t msg_size = (uint32_t)rf_align_up(
+		rf_max_u64(msg_max_of(fs), 8192), 4096);
+	uint32_t messages = options->slots + CONTROL_SLOTS + SERVER_MSGS +
+			    REQUESTS_MAX + SPARE_REQUESTS + MSG_EXTRA;
+	uint64_t small = options->memory / SMALL_SHARE / SMALL_BUF_SIZE;
+	uint64_t taken, large;
+	struct rf_pool_config config = {
+		.name = "mount",
+		.class_count = 3,
+		.wants_huge_pages = options->wants_huge_pages,
+	};
+
+	small = rf_max_u64(small, SMALL_LEAST);
+	taken = (uint64_t)messages * msg_size + small * SMALL_BUF_SIZE;
+	large = options->memory > taken ?
+			(options->memory - taken) / DATA_BUF_SIZE : 0;
+	config.classes[0] = (struct rf_pool_class){ msg_size, messages };
+	config.classes[1] = (struct rf_pool_class){ SMALL_BUF_SIZE,
+						    (uint32_t)small };
+	config.classes[2] = (struct rf_pool_class){
+		DATA_BUF_SIZE, (uint32_t)rf_max_u64(large, DATA_LEAST) };
+	return rf_pool_create(&config, &fs->pool);
+}
+
+/* ---- one attempt ---------------------------------------------------------- */
+
+static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
+{
+	struct fs *fs = rf_client_context(client);
+
+	fs->limits = *rf_client_limits(client);
+	fs->has_crc = (rf_client_features(client) & RF_FEATURE_DATA_CRC) != 0;
+	fs->root = reply->root;
+	fs->root_attr = reply->root_attr;
+	fs->is_open = true;
+}
+
+static void closed(struct rf_client *client, int err, const char *reason)
+{
+	struct fs *fs = rf_client_context(client);
+
+	fs->client = NULL;
+	fs->close_err = err;
+	snprintf(fs->close_reason, sizeof(fs->close_reason), "%s", reason);
+	if (fs->is_open && !fs->is_leaving)
+		fs_lose(fs, "");
+}
+
+static const struct rf_client_events events = {
+	.opened = opened,
+	.closed = closed,
+};
+
+static void fill_hello(const struct fs *fs, struct rf_hello *hello)
+{
+	const struct mount_options *options = &fs->options;
+
+	hello->flags = options->is_read_only ? RF_HELLO_READ_ONLY : 0;
+	hello->features = options->no_crc ? 0 : RF_FEATURE_DATA_CRC;
+	hello->limits = (struct rf_hello_limits){
+		.inline_max = options->inline_max,
+		.msg_max = msg_max_of(fs),
+		.slots = options->slots,
+		.control_slots = CONTROL_SLOTS,
+		.server_msgs = SERVER_MSGS,
+		.channels = 1,
+		.write_slots = options->write_slots,
+		.block_max = DATA_MAX,
+	};
+	uuid_generate_random(hello->client_uuid);
+	if (gethostname(hello->host, sizeof(hello->host) - 1) < 0)
+		snprintf(hello->host, sizeof(hello->host), "?");
+	snprintf(hello->export, sizeof(hello->export), "%s", options->export);
+}
+
+/* Turns until the session is open or the client gone. */
+static int await_open(struct fs *fs)
+{
+	while (fs->client && !fs->is_open)
+		rf_reactor_turn(fs->reactor, -1);
+	if (fs->is_open && fs->client)
+		return 0;
+	return fs->close_err ? fs->close_err : -ECONNRESET;
+}
+
+static int open_client(struct fs *fs, const struct addrinfo *address,
+		       const struct rf_key *key, uint32_t setup_ms)
+{
+	struct rf_client_config config = {
+		.reactor = fs->reactor,
+		.poller = fs->poller,
+		.pd = fs->pd,
+		.mr = fs->mr,
+		.pool = fs->pool,
+		.key = *key,
+		.setup_ms = setup_ms,
+		.keepalive_ms = KEEPALIVE_MS,
+		/* All works of a request and its message go in one batch. */
+		.send_depth = (uint16_t)rf_max_u64(fs->options.send_depth,
+						   WORKS_MAX + 1),
+		.reads_out = fs->options.read_depth,
+	};
+	int err;
+
+	memcpy(&config.address, address->ai_addr, address->ai_addrlen);
+	config.address_size = address->ai_addrlen;
+	fill_hello(fs, &config.hello);
+	fs->close_reason[0] = '\0';
+	err = rf_client_open(&config, &events, fs, &fs->client);
+	return err ? err : await_open(fs);
+}
+
+void connect_fini(struct fs *fs)
+{
+	if (fs->mr)
+		rf_mr_deregister(fs->mr);
+	if (fs->poller) {
+		rf_reactor_remove_poller(fs->reactor, fs->poller);
+		rf_poller_destroy(fs->poller);
+	}
+	if (fs->pd)
+		rf_pd_destroy(fs->pd);
+	if (fs->fabric)
+		rf_fabric_close(fs->fabric);
+	fs->mr = NULL;
+	fs->poller = NULL;
+	fs->pd = NULL;
+	fs->fabric = NULL;
+}
+
+static int add_poller(struct fs *fs)
+{
+	struct rf_poller *poller;
+	int err = rf_poller_create(fs->fabric, OPS_MAX, &poller);
+
+	if (err)
+		return err;
+	err = rf_reactor_add_poller(fs->reactor, poller);
+	if (err)
+		rf_poller_destroy(poller);
+	else
+		fs->poller = poller;
+	return err;
+}
+
+static int open_fabric(struct fs *fs, const char *uri)
+{
+	int err = rf_fabric_open(uri, &fs->fabric);
+
+	if (!err)
+		err = rf_pd_create(fs->fabric, &fs->pd);
+	if (!err)
+		err = rf_pool_register(fs->pool, fs->pd,
+				       RF_LOCAL_WRITE | RF_READ_SINK, &fs->mr);
+	if (!err)
+		err = add_poller(fs);
+	if (!err && (rf_fabric_limits(fs->fabric)->rdma_size_max <
+			     RDMA_SIZE_LEAST ||
+		     rf_fabric_limits(fs->fabric)->send_depth_max <=
+			     WORKS_MAX))
+		err = -EOPNOTSUPP;
+	return err;
+}
+
+/* Over one scheme.  -ENETUNREACH: it has no device for this address. */
+static int try_scheme(struct fs *fs, const char *scheme,
+		      const struct addrinfo *address, const struct rf_key *key,
+		      uint32_t setup_ms)
+{
+	char uri[256];
+	int err = rf_fabric_route(scheme, address->ai_addr,
+				  address->ai_addrlen, uri, sizeof(uri));
+
+	if (err)
+		return err;
+	err = open_fabric(fs, uri);
+	if (!err)
+		err = open_client(fs, address, key, setup_ms);
+	if (err) {
+		connect_fini(fs);
+		return err;
+	}
+	rf_log(RF_LOG_INFO, "connected to %s over %s", fs->server,
+	       rf_fabric_scheme(fs->fabric));
+	return 0;
+}
+
+static int try_address(struct fs *fs, const struct addrinfo *address,
+		       const struct rf_key *key, uint32_t setup_ms)
+{
+	int err;
+
+	if (fs->options.scheme[0])
+		return try_scheme(fs, fs->options.scheme, address, key,
+				  setup_ms);
+	err = try_scheme(fs, "verbs", address, key, setup_ms / 2);
+	if (err == 0 || fs->close_reason[0])
+		return err;
+	return try_scheme(fs, "iwarp", address, key, setup_ms);
+}
+
+/* ---- why not -------------------------------------------------------------- */
+
+static void complain_host(const struct fs *fs, int gai)
+{
+	complain("%s: %s; check the name, or use an address", fs->options.host,
+		 gai_strerror(gai));
+}
+
+static void complain_key(const struct fs *fs, int err)
+{
+	const char *file = fs->options.key_file;
+
+	switch (err) {
+	case -EPERM:
+		complain("others may read the key file %s: chmod 600 it", file);
+		break;
+	case -EINVAL:
+		complain("%s is no key file; rdmafs keygen makes one", file);
+		break;
+	default:
+		complain("can't read the key file %s: %s", file,
+			 strerror(-err));
+	}
+}
+
+static void complain_refused(const struct fs *fs, int err)
+{
+	const struct mount_options *options = &fs->options;
+	const char *server = fs->server;
+	const char *reason = fs->close_reason[0] ? fs->close_reason :
+						   strerror(-err);
+
+	switch (err) {
+	case -EKEYREJECTED:
+		complain("%s and we have different keys (%s): use the server's "
+			 "key file", server, reason);
+		break;
+	case -ENOKEY:
+		complain("%s wants a key: give -o key=FILE (%s)", server,
+			 reason);
+		break;
+	case -ENOENT:
+		complain("%s has no export %s: see its --export options (%s)",
+			 server, options->export, reason);
+		break;
+	case -EACCES:
+		complain("%s does not let this host use %s: add its address to "
+			 "the export's allowed networks (%s)", server,
+			 options->export, reason);
+		break;
+	case -EPROTONOSUPPORT:
+		complain("%s and we have no protocol version in common: update "
+			 "one of them (%s)", server, reason);
+		break;
+	case -EPROTO:
+		complain("what listens on %s is no rdmafs server (%s): check "
+			 "the port", server, reason);
+		break;
+	case -EUSERS:
+		complain("%s has too many sessions: try later, or raise its "
+			 "limit (%s)", server, reason);
+		break;
+	default:
+		complain("can't open a session with %s: %s", server, reason);
+	}
+}
+
+static void complain_unreachable(const struct fs *fs, int err)
+{
+	const struct mount_options *options = &fs->options;
+
+	switch (err) {
+	case -ECONNREFUSED:
+		complain("nobody listens on %s: is rdmafsd running there, on "
+			 "this port?", fs->server);
+		break;
+	case -ETIMEDOUT:
+		complain("no answer from %s in %" PRIu32 " ms: check host, "
+			 "port and firewall, or raise timeo", fs->server,
+			 options->timeo_ms);
+		break;
+	case -ENODEV:
+	case -ENETUNREACH:
+		complain("no %s device has a route to %s%s",
+			 options->scheme[0] ? options->scheme : "iwarp",
+			 fs->server, options->scheme[0] ?
+			 ": leave the scheme out to use what there is" : "");
+		break;
+	case -ENOMEM:
+		complain("can't get %" PRIu64 " MiB of registered memory: "
+			 "raise the memlock limit (ulimit -l), or lower memory",
+			 options->memory >> 20);
+		break;
+	default:
+		complain_refused(fs, err);
+	}
+}
+
+/* ---- all attempts --------------------------------------------------------- */
+
+static int resolve(struct fs *fs, struct addrinfo **out)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_NUMERICSERV };
+	char port[8];
+	int gai;
+
+	snprintf(port, sizeof(port), "%u", fs->options.port);
+	gai = getaddrinfo(fs->options.host, port, &hints, out);
+	if (gai == 0)
+		return 0;
+	complain_host(fs, gai);
+	return -EHOSTUNREACH;
+}
+
+/* The server said no itself; another address would not help. */
+static bool is_final(const struct fs *fs, int err)
+{
+	return err == 0 || err == -ENOMEM ||
+	       (fs->close_reason[0] && err != -ETIMEDOUT);
+}
+
+static int try_all(struct fs *fs, const struct addrinfo *addresses,
+		   const struct rf_key *key)
+{
+	const uint64_t end_ns = rf_now_ns() +
+				fs->options.timeo_ms * UINT64_C(1000000);
+	const struct addrinfo *at;
+	unsigned int left = 0;
+	int err = -EHOSTUNREACH;
+
+	for (at = addresses; at && left < MOUNT_ADDRESSES_MAX; at = at->ai_next)
+		left++;
+	for (at = addresses; left > 0; at = at->ai_next, left--) {
+		uint64_t now_ns = rf_now_ns();
+
+		if (now_ns >= end_ns)
+			return -ETIMEDOUT;
+		err = try_address(fs, at, key, (uint32_t)rf_max_u64(
+			(end_ns - now_ns) / 1000000 / left, 1));
+		if (is_final(fs, err))
+			return err;
+	}
+	return err;
+}
+
+int connect_session(struct fs *fs)
+{
+	const struct mount_options *options = &fs->options;
+	struct addrinfo *addresses;
+	struct rf_key key = { .is_set = false };
+	int err;
+
+	snprintf(fs->server, sizeof(fs->server),
+		 strchr(options->host, ':') ? "[%s]:%u" : "%s:%u",
+		 options->host, options->port);
+	if (options->key_file[0]) {
+		err = rf_key_load(options->key_file, &key);
+		if (err) {
+			complain_key(fs, err);
+			return err;
+		}
+	}
+	err = resolve(fs, &addresses);
+	if (err)
+		return err;
+	err = create_pool(fs);
+	if (!err)
+		err = try_all(fs, addresses, &key);
+	freeaddrinfo(addresses);
+	if (err)
+		complain_unreachable(fs, err);
+	return err;
+}

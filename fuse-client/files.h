@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.h - open files and directories: what fh means
+ *
+ * Threads.  [owner].
+ */
+#ifndef FILES_H
+#define FILES_H
+
+#include "inodes.h"
+
+enum { FILES_MAX = 1 << 16 };
+
+struct file {
+	struct table_item item;		/* first; its number is fh */
+	struct inode *inode;		/* referenced */
+	uint32_t open;			/* the server's number */
+	bool is_direct;			/* past the page cache */
+	bool is_append;
+};
+
+struct files {
+	struct table table;
+};
+
+int files_init(struct files *files);
+void files_fini(struct files *files);
+
+/* Takes a reference of the inode.  NULL: FILES_MAX. */
+struct file *files_add(struct files *files, struct inode *inode, uint32_t open);
+struct file *files_find(const struct files *files, uint64_t fh);
+void files_remove(struct files *files, struct inodes *inodes,
+		  struct file *file);
+
+static inline uint64_t file_fh(const struct file *file)
+{
+	return table_number(&file->item);
+}
+
+#endif /* FILES_H */

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs.c - the mounted file system's life: connect, serve, the end
+ *
+ * Operation.  fs_connect() opens the session, fs_serve() runs the reactor until
+ * /dev/fuse says that the mount is gone, fs_disconnect() says BYE.  SIGTERM and
+ * SIGINT unmount, on a worker, for unmounting needs the reactor; SIGUSR1 writes
+ * the statistics to the log.
+ *
+ * When it fails.  A lost connection does not end the mount: everything is
+ * answered with EIO, so that programs end and it can be unmounted.
+ */
+#include "fs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* ---- losing the server ---------------------------------------------------- */
+
+void fs_lose(struct fs *fs, const char *what)
+{
+	if (fs->is_lost)
+		return;
+	fs->is_lost = true;
+	if (!what[0])
+		what = fs->close_reason[0] ? fs->close_reason :
+					     strerror(-fs->close_err);
+	rf_log(RF_LOG_ERROR, "lost the server %s (%s): everything on %s now "
+	       "fails with EIO; unmount it and mount it again", fs->server,
+	       what, fs->options.mountpoint);
+	if (fs->client)
+		rf_client_abort(fs->client);
+	requests_lose(fs);
+}
+
+/* The oldest request in flight is too old. */
+static void check_time(struct fs *fs)
+{
+	const struct request *r;
+	uint64_t age_ms;
+
+	if (rf_list_is_empty(&fs->in_flight))
+		return;
+	r = rf_container_of(fs->in_flight.next, struct request, age_link);
+	age_ms = (rf_reactor_now_ns(fs->reactor) - r->started_ns) / 1000000;
+	if (age_ms >= fs->options.rpc_timeo_ms)
+		fs_lose(fs, "an answer did not come in time, see rpc_timeo");
+}
+
+static void check(struct rf_timer *timer)
+{
+	struct fs *fs = rf_container_of(timer, struct fs, check_timer);
+
+	check_time(fs);
+	interrupts_check(fs);
+	rf_timer_start(fs->reactor, timer,
+		       rf_min_u64(CHECK_MS, fs->options.rpc_timeo_ms));
+}
+
+static void end_of_turn(struct rf_hook *hook)
+{
+	struct fs *fs = rf_container_of(hook, struct fs, hook);
+
+	pull_retry(fs);
+	if (!rf_list_is_empty(&fs->slots_waiting))
+		write_slots_serve(fs);
+	fuse_io_resume(fs);
+}
+
+/* ---- statistics ----------------------------------------------------------- */
+
+static void log_requests(const struct fs *fs)
+{
+	rf_log(RF_LOG_INFO, "requests %" PRIu64 ", in flight %u, interrupts %"
+	       PRIu64 ", pauses %" PRIu64 "; inodes %" PRIu32 ", open files %"
+	       PRIu32, fs->stats.requests, fs->busy, fs->stats.interrupts,
+	       fs->stats.pauses, fs->inodes.table.taken,
+	       fs->files.table.taken);
+	rf_log(RF_LOG_INFO, "read %" PRIu64 " bytes, written %" PRIu64
+	       " bytes, invalidations %" PRIu64 ", late attributes %" PRIu64
+	       ", checksum errors %" PRIu64, fs->stats.read_bytes,
+	       fs->stats.write_bytes, fs->stats.invalidations,
+	       fs->stats.stale_attrs, fs->stats.crc_errors);
+	rf_log(RF_LOG_INFO, "write slots %u, free %u, waits %" PRIu64
+	       ", denied %" PRIu32 ", writes inside messages %" PRIu64,
+	       fs->slots.count, fs->slots.free_count, fs->stats.slot_waits,
+	       fs->slots_denied, fs->stats.inline_writes);
+}
+
+static void log_calls(const struct fs *fs)
+{
+	struct rf_client_stats stats;
+
+	if (!fs->client)
+		return;
+	rf_client_stats(fs->client, &stats);
+	rf_log(RF_LOG_INFO, "calls %" PRIu64 ", queued %" PRIu64 ", waits for "
+	       "a slot %" PRIu64 ", slots in use %" PRIu32 " (most %" PRIu32
+	       " of %u)", stats.calls, stats.queued, stats.waits_for_slot,
+	       stats.slots_used, stats.slots_used_most, fs->limits.slots);
+}
+
+static void log_fabric(const struct fs *fs)
+{
+	struct rf_fabric_stats stats;
+
+	rf_fabric_stats(fs->fabric, &stats);
+	rf_log(RF_LOG_INFO, "%s: registrations %" PRIu64 ", sends %" PRIu64
+	       " (%" PRIu64 " bytes), reads %" PRIu64 " (%" PRIu64
+	       " bytes), writes %" PRIu64 " (%" PRIu64 " bytes), rights "
+	       "refused %" PRIu64, rf_fabric_scheme(fs->fabric),
+	       stats.registrations, stats.sends, stats.send_bytes, stats.reads,
+	       stats.read_bytes, stats.writes, stats.write_bytes,
+	       stats.rights_refused);
+}
+
+static void log_pool(const struct fs *fs)
+{
+	struct rf_pool_stats stats;
+
+	rf_pool_stats(fs->pool, &stats);
+	for (unsigned int i = 0; i < stats.class_count; i++)
+		rf_log(RF_LOG_INFO, "buffers of %" PRIu32 " bytes: %" PRIu32
+		       ", free %" PRIu32 " (least %" PRIu32 "), waits %"
+		       PRIu64, stats.classes[i].size, stats.classes[i].count,
+		       stats.classes[i].free, stats.classes[i].lowest_free,
+		       stats.classes[i].waits);
+}
+
+static void log_stats(const struct fs *fs)
+{
+	log_requests(fs);
+	log_calls(fs);
+	log_fabric(fs);
+	log_pool(fs);
+}
+
+/* ---- signals -------------------------------------------------------------- */
+
+static void unmount_run(struct rf_job *job)
+{
+	struct fs *fs = rf_container_of(job, struct fs, unmount_job);
+
+	/* In use: out of the tree at least; we go on until nobody uses it. */
+	if (mounting_unmount(fs->options.mountpoint, false) < 0)
+		mounting_unmount(fs->options.mountpoint, true);
+}
+
+static void unmount_done(struct rf_job *job)
+{
+	struct fs *fs = rf_container_of(job, struct fs, unmount_job);
+
+	fs->is_unmounting = false;
+}
+
+static void take_signal(struct fs *fs, int number)
+{
+	if (number == SIGUSR1) {
+		log_stats(fs);
+		return;
+	}
+	if (fs->is_unmounting)
+		return;
+	rf_log(RF_LOG_INFO, "unmounting %s: signal %d",
+	       fs->options.mountpoint, number);
+	fs->is_unmounting = true;
+	fs->unmount_job.run = unmount_run;
+	fs->unmount_job.done = unmount_done;
+	rf_workers_post(fs->unmounter, fs->reactor, &fs->unmount_job);
+}
+
+static void signal_came(struct rf_watch *watch, uint32_t watch_events)
+{
+	struct fs *fs = rf_container_of(watch, struct fs, signal_watch);
+	struct signalfd_siginfo info;
+
+	(void)watch_events;
+	while (read(fs->signal_fd, &info, sizeof(info)) == sizeof(info))
+		take_signal(fs, (int)info.ssi_signo);
+}
+
+static void our_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGUSR1);
+}
+
+/* From now on they wait for fs_serve(). */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	our_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static int watch_signals(struct fs *fs)
+{
+	sigset_t set;
+
+	our_signals(&set);
+	fs->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (fs->signal_fd < 0)
+		return -errno;
+	fs->signal_watch.ready = signal_came;
+	return rf_watch_start(fs->reactor, &fs->signal_watch, fs->signal_fd,
+			      EPOLLIN);
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+static int connect_fs(struct fs *fs)
+{
+	int err = rf_reactor_create(&fs->reactor);
+
+	if (!err)
+		err = identities_create(&fs->identities);
+	if (err) {
+		complain("can't start: %s", strerror(-err));
+		return err;
+	}
+	rf_reactor_set_poll_us(fs->reactor, fs->options.poll_us);
+	err = connect_session(fs);
+	if (err)
+		return err;		/* it has said why */
+	err = requests_init(fs);
+	if (!err)
+		err = inodes_init(&fs->inodes, &fs->root, &fs->root_attr);
+	if (!err)
+		err = files_init(&fs->files);
+	if (err)
+		complain("not enough memory");
+	return err;
+}
+
+int fs_connect(const struct mount_options *options, struct fs **out)
+{
+	struct fs *fs = calloc(1, sizeof(*fs));
+	int err;
+
+	if (!fs) {
+		complain("not enough memory");
+		return -ENOMEM;
+	}
+	fs->options = *options;
+	fs->fuse_fd = fs->signal_fd = -1;
+	err = connect_fs(fs);
+	if (err) {
+		fs_disconnect(fs);
+		return err;
+	}
+	block_signals();
+	*out = fs;
+	return 0;
+}
+
+static int start(struct fs *fs, int fuse_fd)
+{
+	int err = fuse_io_open(fs, fuse_fd);
+
+	if (err)
+		return err;
+	err = cache_init(fs);
+	if (!err)
+		err = rf_workers_create("rdmafs-umount", 1, &fs->unmounter);
+	if (!err)
+		err = watch_signals(fs);
+	if (err)
+		return err;
+	fs->hook.run = end_of_turn;
+	rf_hook_add(fs->reactor, &fs->hook);
+	fs->check_timer.fire = check;
+	check(&fs->check_timer);
+	write_start(fs);
+	return 0;
+}
+
+int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
+	     void *context)
+{
+	int err;
+
+	fs->ready = ready;
+	fs->ready_context = context;
+	err = start(fs, fuse_fd);
+	if (!err)
+		rf_reactor_run(fs->reactor);
+	/* Not ended by an unmount: don't leave a dead mount behind. */
+	if (err || !fuse_session_exited(fs->session)) {
+		mounting_unmount(fs->options.mountpoint, true);
+		err = err ? err : -EIO;
+	} else if (!fs->init_was_answered) {
+		err = -ENOTCONN;
+	}
+	fuse_io_stop(fs);
+	return err;
+}
+
+/* ---- the end -------------------------------------------------------------- */
+
+/* BYE, or what it takes for the client to be gone. */
+static void leave_session(struct fs *fs)
+{
+	uint64_t end_ns = rf_now_ns() + fs->options.timeo_ms *
+						UINT64_C(1000000);
+
+	fs->is_leaving = true;
+	if (fs->client)
+		rf_client_bye(fs->client);
+	while (fs->client && rf_now_ns() < end_ns)
+		rf_reactor_turn(fs->reactor, 100);
+	if (!fs->client)
+		return;
+	rf_log(RF_LOG_WARN, "%s did not answer BYE in time", fs->server);
+	rf_client_abort(fs->client);
+	while (fs->client)
+		rf_reactor_turn(fs->reactor, 100);
+}
+
+static bool is_invalidating(const struct fs *fs)
+{
+	for (unsigned int i = 0; i < INVALIDATIONS_MAX; i++)
+		if (fs->invalidations[i].inode)
+			return true;
+	return false;
+}
+
+/* What workers do for us ends, since the mount is gone. */
+static void stop_workers(struct fs *fs)
+{
+	while (is_invalidating(fs) || fs->is_unmounting)
+		rf_reactor_turn(fs->reactor, 100);
+	cache_fini(fs);
+	if (fs->unmounter)
+		rf_workers_destroy(fs->unmounter);
+}
+
+static void stop_reactor(struct fs *fs)
+{
+	if (!fs->reactor)
+		return;
+	if (fs->signal_watch.is_started)
+		rf_watch_stop(fs->reactor, &fs->signal_watch);
+	if (fs->hook.run)
+		rf_hook_remove(fs->reactor, &fs->hook);
+	rf_timer_stop(fs->reactor, &fs->check_timer);
+	connect_fini(fs);
+	rf_reactor_destroy(fs->reactor);
+}
+
+void fs_disconnect(struct fs *fs)
+{
+	if (fs->reactor) {
+		leave_session(fs);
+		if (fs->requests)
+			requests_lose(fs);
+		stop_workers(fs);
+	}
+	fuse_io_close(fs);
+	requests_fini(fs);
+	files_fini(&fs->files);
+	inodes_fini(&fs->inodes);
+	stop_reactor(fs);
+	if (fs->signal_fd >= 0)
+		close(fs->signal_fd);
+	if (fs->pool)
+		rf_pool_destroy(fs->pool);
+	if (fs->identities)
+		identities_destroy(fs->identities);
+	free(fs);
+}

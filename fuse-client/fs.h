@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs.h - the mounted file system: what its files share
+ *
+ *	fs.c          life: serve, signals, statistics, the end
+ *	connect.c     addresses, fabrics, arena, HELLO; why it failed
+ *	fuse_io.c     /dev/fuse: receive, INIT, replies that libfuse lacks
+ *	request.c     one request of the kernel, from reading to its reply
+ *	cache.c       the kernel's pages against the change counter
+ *	ops_*.c       the operations; read.c, write.c: data
+ *	pull.c        data over inline_max that the server grants
+ *	inodes, files, slots, change, given, table: bookkeeping without I/O
+ *
+ * Model.  One reactor, one channel, one /dev/fuse descriptor.  A request object
+ * is taken before /dev/fuse is read, so the kernel holds what we have no room
+ * for.  An operation's handler encodes a message into the request's buffer and
+ * submits it; when the answer has come, its answered() decodes it and replies.
+ * A request that must wait (buffer, write slot, invalidation) lies in the queue
+ * of what it waits for.
+ *
+ * Threads.  Everything is [owner], the thread of fs_serve(); invalidations and
+ * unmounting run on workers, and touch only their own job.
+ *
+ * When it fails.  Once the connection is lost (is_lost) everything in flight,
+ * and everything that comes later, is answered with EIO.
+ */
+#ifndef FS_H
+#define FS_H
+
+#include "client.h"
+#include "files.h"
+#include "inodes.h"
+#include "slots.h"
+
+#include "libproto/fabric.h"
+#include "libproto/pool.h"
+#include "libproto/reactor.h"
+
+#include <fuse3/fuse_lowlevel.h>
+
+enum {
+	REQUESTS_MAX = 128,		/* of the kernel, at once */
+	SPARE_REQUESTS = 16,		/* our own: slots, releases, identities,
+					 * cancels */
+	DATA_MAX = 1 << 20,		/* one READ or WRITE of the kernel */
+	/*
+	 * A WRITE's data begin 80 bytes (fuse_in_header, fuse_write_in) into
+	 * its message; so that they lie on a page the message begins here.
+	 */
+	FUSE_MESSAGE_AT = 4096 - 80,
+	/* libfuse reads up to DATA_MAX + 4096 bytes. */
+	DATA_BUF_SIZE = DATA_MAX + 8192,
+	SMALL_BUF_SIZE = 128 << 10,	/* the usual read-ahead */
+	WORKS_MAX = 32,			/* one-sided operations of one request */
+	INVALIDATIONS_MAX = 64,
+	INVALIDATION_THREADS = 4,
+	/*
+	 * Requests that wait for an invalidation may not take all objects: it
+	 * may wait for a READ that we have not read yet.
+	 */
+	INVALIDATION_WAITERS_MAX = REQUESTS_MAX / 2,
+	READ_PER_TURN = 8,		/* requests taken from the kernel */
+	CHECK_MS = 1000,		/* for answers that don't come */
+	BACKGROUND_MAX = 64,		/* the kernel's own requests in flight */
+	/* IDENTITY goes in front of the operations if it has at most so many
+	 * groups; else the message might grow too large, and it goes alone. */
+	IDENTITY_GROUPS_ABOARD = 32,
+};
+
+struct fs;
+struct request;
+
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_WORKING,	/* a handler runs */
+	REQUEST_BUFFER,		/* waits for a pool buffer */
+	REQUEST_SLOTS,		/* waits for write slots */
+	REQUEST_CALLING,	/* on its way to the server and back */
+	REQUEST_QUEUED,		/* the server will finish it later */
+	REQUEST_PULLING,	/* one-sided work in flight */
+	REQUEST_INVALIDATING,	/* waits for pages to be dropped */
+	REQUEST_STATES,
+};
+
+typedef void (*request_fn)(struct request *r);
+typedef void (*answered_fn)(struct request *r, struct rf_dec *reply);
+
+struct request {
+	struct fs *fs;
+	struct rf_list link;		/* free; or what it waits for */
+	struct rf_list age_link;	/* in flight, oldest first */
+	uint64_t started_ns;		/* when put there */
+	uint64_t arrived;		/* tick */
+	enum request_state state;
+	bool is_spare;
+	bool was_interrupted;
+	bool was_cancelled;
+	bool is_registering;		/* at libfuse, which holds its locks */
+	fuse_req_t fuse;		/* NULL: replied to (also when its
+					 * caller died), or our own */
+
+	/* who asks */
+	struct fuse_ctx who;
+	uint16_t identity;
+	bool holds_identity;
+	bool carries_identity;		/* registers it, so it must arrive */
+
+	/* the message */
+	struct rf_call call;
+	struct rf_buf *msg;		/* kept for good */
+	struct rf_enc enc;
+	answered_fn answered;
+
+	/* what it is about; referenced until the end */
+	struct inode *inode;
+	struct inode *other;		/* second directory, source, child */
+	struct file *file;
+
+	/* undone at the end, unless it was settled before */
+	bool is_filling;		/* pages of inode, by a READ */
+	bool is_changing;		/* inode, by an operation of ours */
+	rf_grants_t taken;		/* write slots */
+
+	/* data */
+	struct rf_buf *data;
+	struct rf_pool_waiter waiter;
+	request_fn resume;		/* when what it waits for is there */
+	struct inode *revealed;		/* cache.c */
+
+	/* pull.c */
+	struct rf_op op;
+	rf_grants_t grants;
+	uint32_t pulled_size;		/* sum of the grants */
+	void *sink;
+	void (*pulled)(struct request *r, int err);
+	bool was_damaged;		/* the checksum said so */
+
+	union {
+		struct {
+			uint64_t offset, version;
+			uint32_t size, done;
+			bool is_eof;
+			bool was_repeated;	/* a part that was damaged */
+		} read;
+		struct {
+			uint64_t offset;
+			const uint8_t *bytes;
+			uint32_t size, done, part;
+			uint32_t flags;
+			bool is_xattr;		/* SETXATTR of name */
+			bool is_inline;		/* this part */
+			char name[RF_NAME_MAX + 1];
+			rf_pieces_t pieces;
+		} write;
+		struct {
+			uint64_t cookie;
+			uint32_t size;
+			bool wants_attr;
+		} dir;
+		struct {
+			uint32_t size, value_size;
+			char name[RF_NAME_MAX + 1];
+		} xattr;
+		struct {
+			uint32_t flags;		/* O_* of open */
+		} open;
+	};
+	struct rf_work works[WORKS_MAX];
+	struct rf_sge sges[WORKS_MAX];
+};
+
+struct invalidation {
+	struct rf_job job;
+	struct rf_list link;		/* free */
+	struct fs *fs;
+	struct fuse_session *session;
+	struct inode *inode;		/* referenced */
+	uint64_t nodeid;
+	struct rf_list waiters;		/* replied to when this run ends */
+	struct rf_list next_waiters;	/* ... when the next one ends */
+};
+
+struct fs {
+	struct mount_options options;
+	char server[MOUNT_HOST_MAX + 32];	/* for logs */
+
+	/* transport */
+	struct rf_fabric *fabric;
+	struct rf_pd *pd;
+	struct rf_poller *poller;
+	struct rf_reactor *reactor;
+	struct rf_pool *pool;
+	struct rf_mr *mr;
+	struct rf_client *client;	/* NULL: lost or closed */
+	struct rf_hello_limits limits;
+	bool has_crc;
+	bool is_open;			/* HELLO succeeded */
+	bool is_lost;
+	bool is_leaving;		/* BYE was said */
+	int close_err;
+	char close_reason[RF_REASON_MAX + 1];
+	rf_handle_t root;
+	rf_attr_t root_attr;
+
+	/* bookkeeping */
+	struct identities *identities;
+	struct inodes inodes;
+	struct files files;
+
+	/* requests */
+	struct request *requests;
+	struct rf_list free_requests, free_spares;
+	struct rf_list in_flight;	/* by age */
+	struct rf_list pulls_waiting;	/* the work queue is full */
+	struct rf_list slots_waiting;
+	unsigned int busy;		/* taken, but not INVALIDATING */
+	unsigned int invalidating;
+	uint64_t ticks;			/* moments, see given.h */
+	struct rf_hook hook;
+	struct rf_timer check_timer;
+
+	/* /dev/fuse */
+	struct fuse_session *session;
+	struct rf_watch fuse_watch;
+	int fuse_fd;
+	struct rf_buf *rx;		/* what the next request is read into */
+	struct rf_pool_waiter rx_waiter;
+	struct request *current;	/* what it will be */
+	bool is_reading_paused;
+	bool init_was_answered;
+	void (*ready)(void *context);
+	void *ready_context;
+	uint64_t init_unique;
+
+	/* write slots */
+	struct slots slots;
+	bool is_asking_slots;
+	uint32_t slots_denied;		/* times the server gave none */
+	uint64_t slots_retry_ns;
+
+	/* invalidations */
+	struct rf_workers *workers;
+	struct invalidation invalidations[INVALIDATIONS_MAX];
+	struct rf_list free_invalidations;
+	struct rf_list invalidations_waiting;	/* requests: none was free */
+
+	/* signals */
+	struct rf_watch signal_watch;
+	int signal_fd;
+	struct rf_workers *unmounter;
+	struct rf_job unmount_job;
+	bool is_unmounting;
+
+	struct {
+		uint64_t requests, interrupts, invalidations, pauses;
+		uint64_t read_bytes, write_bytes, stale_attrs, inline_writes;
+		uint64_t slot_waits, crc_errors;
+	} stats;
+};
+
+/* ---- connect.c ----------------------------------------------------------- */
+
+int connect_session(struct fs *fs);
+/* Let go of fabric and arena; client is NULL. */
+void connect_fini(struct fs *fs);
+
+/* ---- fs.c ---------------------------------------------------------------- */
+
+/*
+ * The connection is gone, or may not be believed any more: log why, once, and
+ * fail everything.  what: "" for the transport's reason.
+ */
+void fs_lose(struct fs *fs, const char *what);
+
+/* ---- fuse_io.c ----------------------------------------------------------- */
+
+int fuse_io_open(struct fs *fs, int fuse_fd);
+void fuse_io_stop(struct fs *fs);
+void fuse_io_close(struct fs *fs);
+/* Go on reading, if it was paused for lack of room. */
+void fuse_io_resume(struct fs *fs);
+
+/* The message being handled, after its header; see linux/fuse.h. */
+const void *fuse_io_raw(const struct fs *fs);
+
+/*
+ * Replies with the newest attributes of r->inode (entries: r->other, one lookup
+ * more).  If the kernel does not want it any more, undone.
+ */
+void fuse_io_reply_entry(struct request *r);
+void fuse_io_reply_attr(struct request *r);
+void fuse_io_reply_set(struct request *r);	/* of SETATTR */
+void fuse_io_reply_open(struct request *r);
+void fuse_io_reply_create(struct request *r);
+
+/* Append one; its size, or 0 if there is no room. */
+size_t fuse_io_add_dirent(uint8_t *at, size_t room,
+			  const struct rf_dirent *entry);
+/* child: NULL for an entry whose inode the kernel is not to learn. */
+size_t fuse_io_add_dirent_plus(uint8_t *at, size_t room,
+			       const struct rf_dirent *entry,
+			       const struct inode *child);
+/* The kernel never got these: drop their lookups. */
+void fuse_io_undo_dirents(struct fs *fs, const uint8_t *at, size_t size);
+
+/* ---- request.c ----------------------------------------------------------- */
+
+int requests_init(struct fs *fs);
+void requests_fini(struct fs *fs);
+
+/* The object of the request being handled, with its inode: NULL if the kernel
+ * named none of ours (it was replied to). */
+struct request *request_take(fuse_req_t fuse, fuse_ino_t nodeid);
+/* One for our own purposes, NULL: all are in use. */
+struct request *request_spare(struct fs *fs);
+
+/* Also finds the file of fi. */
+struct request *request_take_file(fuse_req_t fuse, fuse_ino_t nodeid,
+				  const struct fuse_file_info *fi);
+
+void request_reply_err(struct request *r, int err);	/* 0 or negative */
+/* -ENOENT if the caller is gone. */
+int request_reply_data(struct request *r, const void *data, size_t size);
+/* For fuse_reply_*(): now it counts as replied to.  NULL: the caller is gone. */
+static inline fuse_req_t request_fuse(struct request *r)
+{
+	fuse_req_t fuse = r->fuse;
+
+	r->fuse = NULL;
+	return fuse;
+}
+void request_end(struct request *r);			/* after a reply */
+/* Both: the usual way out. */
+void request_fail(struct request *r, int err);
+
+/* Begin a message: returns and identity.  On failure r has ended. */
+bool request_begin(struct request *r);
+void request_use(struct request *r, const struct inode *inode);
+static inline void request_put(struct request *r, const struct rf_args *args)
+{
+	rf_enc_args(&r->enc, args);
+}
+/* Finish the message and send it. */
+void request_send(struct request *r, answered_fn answered);
+/* begin, USE r->inode, args, send. */
+void request_call(struct request *r, const struct rf_args *args,
+		  answered_fn answered);
+
+/*
+ * The results of the operation of this code: 0, or the negative errno of the
+ * first that failed.  A malformed answer ends the connection: -EIO.
+ */
+int request_results(struct request *r, struct rf_dec *reply,
+		    enum rf_op_code code, struct rf_results *out);
+
+/* Answered: status only. */
+void request_answered_status(struct request *r, struct rf_dec *reply,
+			     enum rf_op_code code);
+
+/* Have r->data of at least size bytes, then resume(). */
+void request_need_data(struct request *r, uint32_t size, request_fn resume);
+
+void request_set_state(struct request *r, enum request_state state);
+
+/* Release an open that nobody will close; r is used up. */
+void request_release_open(struct request *r, struct inode *inode,
+			  uint32_t open);
+
+/* A name of the kernel as the protocol has it: 0 or -ENAMETOOLONG, -EINVAL. */
+int request_name(const char *name, rf_name_t *out);
+
+/* Fail what waits for write slots or for room to pull: the connection is lost. */
+void requests_lose(struct fs *fs);
+
+/* ---- interrupt.c --------------------------------------------------------- */
+
+/* Learn of FUSE_INTERRUPT for r, which was just submitted; r may have ended. */
+void interrupt_watch(struct request *r);
+/* Look after those interrupted again. */
+void interrupts_check(struct fs *fs);
+
+/* ---- pull.c -------------------------------------------------------------- */
+
+/*
+ * READ the granted bytes into sink (in the arena), check them, return the
+ * grants; then pulled().  -EIO: a checksum is wrong, or the connection is lost.
+ */
+void pull_start(struct request *r, const rf_grants_t *grants, void *sink,
+		uint32_t room, void (*pulled)(struct request *r, int err));
+void pull_retry(struct fs *fs);
+/* An answer's data, inside or granted, to sink; done() has the size in
+ * r->pulled_size. */
+void pull_answer(struct request *r, const rf_blob_t *blob,
+		 const rf_grants_t *grants, void *sink, uint32_t room,
+		 void (*pulled)(struct request *r, int err));
+
+/* ---- cache.c ------------------------------------------------------------- */
+
+int cache_init(struct fs *fs);
+void cache_fini(struct fs *fs);
+
+/*
+ * An answer showed attributes of inode, a referenced one of r: reply() when the
+ * kernel may see them, now or later.
+ */
+void cache_reveal(struct request *r, struct inode *inode, request_fn reply);
+/* r came in: what its thread did before is over. */
+void cache_arrived(const struct request *r, struct inode *inode);
+
+/* r's answer gives the kernel attributes of inode, now. */
+void cache_give(struct request *r, struct inode *inode);
+/* The same of SETATTR's answer, which the kernel never ignores. */
+void cache_give_set(struct request *r, struct inode *inode);
+
+/* An own change of r->inode begins, and ends as change_own_end() has it. */
+void cache_change_begin(struct request *r, bool has_pages);
+void cache_change_end(struct request *r, uint64_t before,
+		      const rf_attr_t *attr);
+
+/* ---- the operations ------------------------------------------------------ */
+
+void ops_names_fill(struct fuse_lowlevel_ops *ops);
+void ops_attr_fill(struct fuse_lowlevel_ops *ops);
+void ops_file_fill(struct fuse_lowlevel_ops *ops);
+void ops_dir_fill(struct fuse_lowlevel_ops *ops);
+void ops_xattr_fill(struct fuse_lowlevel_ops *ops);
+void read_fill(struct fuse_lowlevel_ops *ops);
+void write_fill(struct fuse_lowlevel_ops *ops);
+
+/* Write slots: serve who waits, ask for more. */
+void write_start(struct fs *fs);
+void write_slots_serve(struct fs *fs);
+/* SETXATTR goes the way of writes. */
+void write_xattr(struct request *r, const rf_xname_t *name, const void *value,
+		 size_t size, uint32_t flags);
+
+#endif /* FS_H */

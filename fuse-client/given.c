@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * given.c - which times and sizes does the kernel have of an inode?
+ */
+#include "given.h"
+
+static bool is_same(const struct given_stamp *stamp, const rf_attr_t *attr)
+{
+	return stamp->size == attr->size &&
+	       stamp->mtime.seconds == attr->mtime.seconds &&
+	       stamp->mtime.nanoseconds == attr->mtime.nanoseconds;
+}
+
+static bool has(const struct given *given, const rf_attr_t *attr)
+{
+	for (unsigned int i = 0; i < given->count; i++)
+		if (is_same(&given->v[i], attr))
+			return true;
+	return false;
+}
+
+bool given_is_taken(const struct given *given, uint64_t arrived)
+{
+	return given->disturbed < arrived;
+}
+
+void given_note(struct given *given, const rf_attr_t *attr, bool is_taken)
+{
+	struct given_stamp stamp = { .mtime = attr->mtime, .size = attr->size };
+
+	if (is_taken) {
+		given->v[0] = stamp;
+		given->count = 1;
+	} else if (given->count == 0 || has(given, attr)) {
+		/* Nothing new to be unsure of. */
+	} else if (given->count == 1) {
+		given->v[1] = stamp;
+		given->count = 2;
+	} else {
+		given->count = 0;
+	}
+}
+
+bool given_differs(const struct given *given, const rf_attr_t *attr)
+{
+	return given->count > 0 && !has(given, attr);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inodes.h - the inodes that the kernel, or a request of ours, knows
+ *
+ * The kernel's name of an inode (nodeid) is a table number; the root's is 1.
+ * An inode lives while the kernel's lookup count or our references are not 0.
+ *
+ * Threads.  [owner], all of it.  Pure logic but for growing.
+ */
+#ifndef INODES_H
+#define INODES_H
+
+#include "change.h"
+#include "given.h"
+#include "table.h"
+#include "libproto/codec.h"
+
+struct invalidation;
+
+enum { INODES_MAX = 1 << 24 };
+
+struct inode {
+	struct table_item item;		/* first */
+	rf_handle_t handle;
+	rf_attr_t attr;			/* the newest seen */
+	struct change change;
+	struct given given;
+	int dropper;		/* the thread whose answer made the kernel drop
+				 * the pages, perhaps not done; 0: none */
+	uint64_t lookups;		/* the kernel's count */
+	uint32_t refs;			/* ours: requests, opens, invalidations */
+	uint32_t hash_next;		/* index, 0: none */
+	struct invalidation *invalidation;	/* NULL: none under way */
+};
+
+struct inodes {
+	struct table table;
+	uint32_t *buckets;		/* of indices */
+	uint32_t bucket_count;		/* a power of two */
+	struct inode *root;
+};
+
+/* The root takes number 1 and is referenced for good.  -ENOMEM. */
+int inodes_init(struct inodes *inodes, const rf_handle_t *root,
+		const rf_attr_t *attr);
+void inodes_fini(struct inodes *inodes);
+
+/* By the kernel's name; NULL if it is none.  Takes a reference. */
+struct inode *inodes_find(struct inodes *inodes, uint64_t nodeid);
+
+/*
+ * By the server's: the one we have or a new one, with attr taken in.  Takes a
+ * reference.  NULL: INODES_MAX, or no memory.
+ */
+struct inode *inodes_get(struct inodes *inodes, const rf_handle_t *handle,
+			 const rf_attr_t *attr);
+void inodes_put(struct inodes *inodes, struct inode *inode);
+
+/* Take attr in, unless what we have is newer. */
+void inode_see(struct inode *inode, const rf_attr_t *attr);
+
+/* The kernel drops count lookups of nodeid. */
+void inodes_forget(struct inodes *inodes, uint64_t nodeid, uint64_t count);
+
+static inline uint64_t inode_nodeid(const struct inode *inode)
+{
+	return table_number(&inode->item);
+}
+
+#endif /* INODES_H */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * interrupt.c - callers that were killed while their request waits
+ *
+ * Operation.  The kernel says FUSE_INTERRUPT for any signal, but a file system
+ * on a disk lets only a fatal one end a call: programs do not expect EINTR from
+ * stat() or write() because a timer went off.  The kernel marks a thread that
+ * is to die by a pending SIGKILL, whatever signal killed it, and /proc shows
+ * that.  So only a dying caller gets EINTR, and gets it at once.  What was not
+ * sent yet ends with that; what was sent goes on without a caller until its
+ * answer comes (what the server QUEUED is cancelled), and an open that it brings
+ * is released.  Only what changes data keeps its caller until it is over, as a
+ * disk does: whoever is started next may write to the same place, and must not
+ * be overtaken by a dead one's write that was still on its way.  The kernel tells of an interrupt once; callers that were not
+ * dying then are looked at again once in a while.
+ */
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* True if the thread has a SIGKILL pending, or is gone. */
+static bool is_dying(pid_t thread)
+{
+	char path[32], text[4096], *at;
+	ssize_t got;
+	int fd;
+
+	if (thread <= 0)	/* of another pid namespace: unknown */
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/status", thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got <= 0)
+		return true;
+	text[got] = '\0';
+	at = strstr(text, "\nSigPnd:");
+	return at && (strtoull(at + 8, NULL, 16) & 1u << (SIGKILL - 1));
+}
+
+static void cancel_answered(struct request *r, struct rf_dec *reply)
+{
+	/* The ticket may have ended meanwhile: no matter. */
+	request_answered_status(r, reply, RF_OP_CANCEL);
+}
+
+static void cancel(struct request *r)
+{
+	struct rf_args args = { .code = RF_OP_CANCEL };
+	struct request *spare = request_spare(r->fs);
+
+	if (!spare)
+		return;
+	r->was_cancelled = true;
+	args.cancel.ticket = r->call.ticket;
+	spare->who = r->who;
+	if (!request_begin(spare))
+		return;
+	spare->call.is_control = true;
+	request_put(spare, &args);
+	request_send(spare, cancel_answered);
+}
+
+/* Take r back from whatever queue it is in.  False: it can't be. */
+static bool take_back(struct request *r)
+{
+	switch (r->state) {
+	case REQUEST_BUFFER:
+		rf_pool_cancel(r->fs->pool, &r->waiter);
+		return true;
+	case REQUEST_SLOTS:
+		rf_list_remove(&r->link);
+		return true;
+	case REQUEST_CALLING:
+		return !r->carries_identity &&
+		       rf_client_retract(r->fs->client, &r->call);
+	default:
+		return false;
+	}
+}
+
+static void end_if_dying(struct request *r)
+{
+	if (!r->fs->client || !is_dying(r->who.pid))
+		return;
+	if (take_back(r)) {
+		request_set_state(r, REQUEST_WORKING);
+		request_fail(r, -EINTR);
+		return;
+	}
+	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
+		cancel(r);
+	if (!r->is_changing)
+		request_reply_err(r, -EINTR);
+}
+
+static void interrupted(fuse_req_t fuse, void *context)
+{
+	struct request *r = context;
+
+	(void)fuse;
+	r->fs->stats.interrupts++;
+	r->was_interrupted = true;
+	if (!r->is_registering)
+		end_if_dying(r);
+}
+
+void interrupt_watch(struct request *r)
+{
+	if (!r->fuse || r->was_interrupted)
+		return;
+	r->is_registering = true;
+	fuse_req_interrupt_func(r->fuse, interrupted, r);
+	r->is_registering = false;
+	if (r->was_interrupted)
+		end_if_dying(r);
+}
+
+void interrupts_check(struct fs *fs)
+{
+	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
+		if (fs->requests[i].state != REQUEST_FREE &&
+		    fs->requests[i].was_interrupted)
+			end_if_dying(&fs->requests[i]);
+}

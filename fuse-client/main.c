@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - rdmafs mount | umount | keygen | version, and mount.rdmafs
+ *
+ * Operation.  A mount connects first and mounts then, so that a server that is
+ * not there leaves no dead mount behind.  Unless -f was given all that happens
+ * in a child, and the command ends when the mount answers.
+ *
+ * When it fails.  One line on stderr; exit status 1, or 2 for a wrong command
+ * line (mount.rdmafs: 1, as mount(8) wants it).
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2 };
+
+static const char usage_text[] =
+"usage: rdmafs mount [FABRIC://]HOST[:PORT]/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
+"       rdmafs mount HOST:/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
+"       rdmafs umount [-l] MOUNTPOINT\n"
+"       rdmafs keygen FILE\n"
+"       rdmafs version\n"
+"       mount -t rdmafs SOURCE MOUNTPOINT [-o OPTIONS]\n"
+"\n"
+"  -f   stay in the foreground and log to stderr\n"
+"  -l   take the mount out of the tree now, even if it is in use\n"
+"\n"
+"Options after -o, separated by commas (defaults in brackets):\n"
+"  key=FILE            the cluster key, made by rdmafs keygen\n"
+"  ro                  read-only\n"
+"  allow_other         let other users in [as root: on]; noallow_other\n"
+"  dev suid noexec noatime   as in mount(8) [nodev, nosuid]\n"
+"  timeo=SECONDS       give up when the server does not answer a mount [10]\n"
+"  rpc_timeo=SECONDS   fail with EIO when an answer does not come [60]\n"
+"  log=LEVEL           error, warn, info or debug [info]\n"
+"  memory=SIZE         registered memory [64M]; huge_pages\n"
+"  read_ahead=KIB      the kernel reads so much ahead, as root only [4096]\n"
+"  slots=N             requests in flight [64]\n"
+"  write_slots=N       writes of 1 MiB in flight [16]\n"
+"  read_block=SIZE write_block=SIZE   one one-sided operation [64K, 128K]\n"
+"  read_depth=N        one-sided Reads in flight [16]\n"
+"  send_depth=N        work queue [512]\n"
+"  inline_max=SIZE     data of up to this size go inside a message [4K]\n"
+"  poll_us=N           poll so long before sleeping [0]\n"
+"  no_crc              no checksums over data in flight\n"
+"  no_pipeline         one transfer at a time, for measurements\n"
+"Sizes take K, M or G; times are seconds, or milliseconds with ms.\n";
+
+static int wrong_usage(const char *what)
+{
+	complain("%s; see rdmafs --help", what);
+	return EXIT_USAGE;
+}
+
+/* ---- mount --------------------------------------------------------------- */
+
+struct serving {
+	const struct mount_options *options;
+	int ready_fd;		/* -1 in the foreground */
+};
+
+/* The kernel has its INIT answer.  Nothing here may ask the mount. */
+static void is_ready(void *context)
+{
+	struct serving *serving = context;
+	const struct mount_options *options = serving->options;
+
+	/* While a terminal can still be told that it did not work. */
+	mounting_set_read_ahead(options->mountpoint, options->read_ahead);
+	if (serving->ready_fd >= 0)
+		background_ready(serving->ready_fd);
+	rf_log(RF_LOG_INFO, "%s is mounted on %s", options->source,
+	       options->mountpoint);
+}
+
+static int serve(const struct mount_options *options, int ready_fd)
+{
+	struct serving serving = { .options = options, .ready_fd = ready_fd };
+	struct fs *fs;
+	int fuse_fd, err;
+
+	/* Broken pipes and sockets are told by their errno. */
+	signal(SIGPIPE, SIG_IGN);
+	if (mounting_check(options->mountpoint) < 0 ||
+	    fs_connect(options, &fs) < 0)
+		return EXIT_FAILURE;
+	if (mounting_mount(options, &fuse_fd) < 0) {
+		fs_disconnect(fs);
+		return EXIT_FAILURE;
+	}
+	err = fs_serve(fs, fuse_fd, is_ready, &serving);
+	if (err)
+		complain("the mount of %s on %s ended: %s", options->source,
+			 options->mountpoint, strerror(-err));
+	fs_disconnect(fs);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int start(const struct mount_options *options)
+{
+	int child, ready_fd;
+
+	rf_log_set_level(options->log_level);
+	if (options->is_foreground)
+		return serve(options, -1);
+	child = background_fork(&ready_fd);
+	if (child < 0) {
+		complain("can't start a process: %s", strerror(-child));
+		return EXIT_FAILURE;
+	}
+	if (child == 0)
+		return serve(options, ready_fd);
+	return background_wait(child, ready_fd, options->mountpoint);
+}
+
+/* Where to mount; the error was said. */
+static int set_mountpoint(struct mount_options *options, const char *mountpoint)
+{
+	int err = mounting_absolute(mountpoint, options->mountpoint);
+
+	if (err)
+		complain("can't use %s as mount point: %s", mountpoint,
+			 strerror(-err));
+	return err;
+}
+
+static int command_mount(int argc, char **argv)
+{
+	struct mount_options options;
+	char error[OPTIONS_ERROR_MAX];
+	int letter;
+
+	options_init(&options);
+	while ((letter = getopt(argc, argv, "o:f")) != -1)
+		if (letter == 'f')
+			options.is_foreground = true;
+		else if (letter != 'o')
+			return wrong_usage("unknown option");
+		else if (options_parse(&options, optarg, error) < 0)
+			return wrong_usage(error);
+	if (argc - optind != 2)
+		return wrong_usage("needs a source and a mount point");
+	if (options_set_source(&options, argv[optind], error) < 0)
+		return wrong_usage(error);
+	if (set_mountpoint(&options, argv[optind + 1]) < 0)
+		return EXIT_FAILURE;
+	return start(&options);
+}
+
+/*
+ * mount(8) calls: mount.rdmafs SOURCE MOUNTPOINT [-sfnv] [-N ...] [-t ...]
+ * [-o ...].  Here -f means fake: check, but don't mount.  2 would be "system
+ * error" to mount(8), so wrong usage is 1.
+ */
+static int helper_mount(int argc, char **argv)
+{
+	struct mount_options options;
+	char error[OPTIONS_ERROR_MAX];
+	bool is_fake = false;
+	int letter;
+
+	complain_set_command("mount");
+	options_init(&options);
+	while ((letter = getopt(argc, argv, "o:sfnvN:t:")) != -1)
+		if (letter == '?') {
+			complain("mount.rdmafs: unknown option");
+			return EXIT_FAILURE;
+		} else if (letter == 'f') {
+			is_fake = true;
+		} else if (letter == 'o' &&
+			   options_parse(&options, optarg, error) < 0) {
+			complain("%s", error);
+			return EXIT_FAILURE;
+		}
+	if (argc - optind != 2) {
+		complain("mount.rdmafs needs a source and a mount point");
+		return EXIT_FAILURE;
+	}
+	if (options_set_source(&options, argv[optind], error) < 0) {
+		complain("%s", error);
+		return EXIT_FAILURE;
+	}
+	if (set_mountpoint(&options, argv[optind + 1]) < 0)
+		return EXIT_FAILURE;
+	return is_fake ? EXIT_SUCCESS : start(&options);
+}
+
+/* ---- the other commands -------------------------------------------------- */
+
+static int command_umount(int argc, char **argv)
+{
+	char mountpoint[4096];
+	bool is_lazy = false;
+	int letter, err;
+
+	while ((letter = getopt(argc, argv, "l")) != -1) {
+		if (letter != 'l')
+			return wrong_usage("unknown option");
+		is_lazy = true;
+	}
+	if (argc - optind != 1)
+		return wrong_usage("needs a mount point");
+	err = mounting_absolute(argv[optind], mountpoint);
+	if (err) {
+		complain("%s: %s", argv[optind], strerror(-err));
+		return EXIT_FAILURE;
+	}
+	return mounting_unmount(mountpoint, is_lazy) ? EXIT_FAILURE :
+						       EXIT_SUCCESS;
+}
+
+static int command_keygen(int argc, char **argv)
+{
+	if (argc != 2 || argv[1][0] == '-')
+		return wrong_usage("needs the name of a file");
+	return keygen(argv[1]);
+}
+
+static int command_version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("rdmafs %s, protocol %d\n", RDMAFS_VERSION,
+	       RF_PROTOCOL_VERSION);
+	return EXIT_SUCCESS;
+}
+
+static int command_help(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	fputs(usage_text, stdout);
+	return EXIT_SUCCESS;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "mount", command_mount },
+	{ "umount", command_umount },
+	{ "unmount", command_umount },
+	{ "keygen", command_keygen },
+	{ "version", command_version },
+	{ "--version", command_version },
+	{ "help", command_help },
+	{ "--help", command_help },
+	{ "-h", command_help },
+};
+
+int main(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
+
+	opterr = 0;
+	if (strcmp(name, "mount.rdmafs") == 0)
+		return helper_mount(argc, argv);
+	if (argc < 2) {
+		fputs(usage_text, stderr);
+		return EXIT_USAGE;
+	}
+	for (size_t i = 0; i < RF_ARRAY_SIZE(commands); i++)
+		if (strcmp(argv[1], commands[i].name) == 0) {
+			complain_set_command(argv[1]);
+			return commands[i].run(argc - 1, argv + 1);
+		}
+	complain("unknown command '%s'; see rdmafs --help", argv[1]);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops_file.c - open, create and release, of files and directories
+ *
+ * Operation.  The server counts opens, and rights are checked there once.  A
+ * file that is opened with O_DIRECT or O_APPEND goes past the page cache: the
+ * one asks for it, and where an append goes only the server knows.  Pages of
+ * other files stay over an open if they are exact; else the kernel drops them
+ * as it opens, and the answer need not wait for an invalidation.  Closing
+ * sends nothing that anybody waits for: every write was answered already, so
+ * there is no flush handler (the kernel then stops asking), and RELEASE is
+ * replied to at once.
+ */
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+/* The kernel's mark of an open for execution, in flags of OPEN. */
+#define OPEN_FOR_EXEC 0x20
+
+static uint32_t open_flags(int flags)
+{
+	int access = flags & O_ACCMODE;
+	uint32_t out = 0;
+
+	if (flags & OPEN_FOR_EXEC)
+		out |= RF_OPEN_EXEC;
+	else if (access != O_WRONLY)
+		out |= RF_OPEN_READ;
+	if (access != O_RDONLY)
+		out |= RF_OPEN_WRITE;
+	out |= flags & O_TRUNC ? RF_OPEN_TRUNC : 0;
+	out |= flags & O_EXCL ? RF_OPEN_EXCL : 0;
+	out |= flags & O_APPEND ? RF_OPEN_APPEND : 0;
+	if ((flags & O_SYNC) == O_SYNC)
+		out |= RF_OPEN_SYNC;
+	else if (flags & O_DSYNC)
+		out |= RF_OPEN_DSYNC;
+	return out;
+}
+
+/* Enter the open; on failure r has ended. */
+static bool add_file(struct request *r, struct inode *inode, uint32_t open)
+{
+	int flags = (int)r->open.flags;
+
+	r->file = files_add(&r->fs->files, inode, open);
+	if (!r->file) {
+		request_reply_err(r, -ENFILE);
+		request_release_open(r, inode, open);
+		return false;
+	}
+	r->file->is_append = (flags & O_APPEND) != 0;
+	r->file->is_direct = (flags & (O_APPEND | O_DIRECT)) != 0 &&
+			     S_ISREG(inode->attr.mode);
+	return true;
+}
+
+/* ---- open ----------------------------------------------------------------- */
+
+static void open_answered(struct request *r, struct rf_dec *reply)
+{
+	struct rf_results results;
+	int err = request_results(r, reply, RF_OP_OPEN, &results);
+
+	if (err) {
+		request_fail(r, err);
+		return;
+	}
+	inode_see(r->inode, &results.open.attr);
+	if (!add_file(r, r->inode, results.open.open))
+		return;
+	fuse_io_reply_open(r);
+}
+
+static void open_any(struct request *r, int flags, uint32_t wire_flags)
+{
+	struct rf_args args = { .code = RF_OP_OPEN };
+
+	r->open.flags = (uint32_t)flags;
+	args.open.flags = wire_flags;
+	request_call(r, &args, open_answered);
+}
+
+static void do_open(fuse_req_t fuse, fuse_ino_t nodeid,
+		    struct fuse_file_info *fi)
+{
+	struct request *r = request_take(fuse, nodeid);
+
+	if (!r)
+		return;
+	/* The kernel has dealt with O_EXCL. */
+	open_any(r, fi->flags, open_flags(fi->flags & ~O_EXCL));
+}
+
+static void do_opendir(fuse_req_t fuse, fuse_ino_t nodeid,
+		       struct fuse_file_info *fi)
+{
+	struct request *r = request_take(fuse, nodeid);
+
+	(void)fi;
+	if (r)
+		open_any(r, O_RDONLY, RF_OPEN_READ | RF_OPEN_DIR);
+}
+
+/* ---- create --------------------------------------------------------------- */
+
+static void create_answered(struct request *r, struct rf_dec *reply)
+{
+	struct rf_results results;
+	int err = request_results(r, reply, RF_OP_CREATE, &results);
+
+	if (err) {
+		request_fail(r, err);
+		return;
+	}
+	r->other = inodes_get(&r->fs->inodes, &results.create.handle,
+			      &results.create.attr);
+	if (!r->other) {
+		rf_log(RF_LOG_ERROR, "no room for another inode: an open of "
+		       "inode %llu is lost",
+		       (unsigned long long)results.create.handle.inode);
+		request_fail(r, -ENOMEM);
+		return;
+	}
+	if (!add_file(r, r->other, results.create.open))
+		return;
+	fuse_io_reply_create(r);
+}
+
+static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
+		      mode_t mode, struct fuse_file_info *fi)
+{
+	struct rf_args args = { .code = RF_OP_CREATE };
+	struct request *r = request_take(fuse, parent);
+	int err;
+
+	if (!r)
+		return;
+	err = request_name(name, &args.create.name);
+	if (err) {
+		request_fail(r, err);
+		return;
+	}
+	r->open.flags = (uint32_t)fi->flags;
+	args.create.mode = mode;
+	args.create.flags = open_flags(fi->flags);
+	request_call(r, &args, create_answered);
+}
+
+/* ---- release -------------------------------------------------------------- */
+
+static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
+		       struct fuse_file_info *fi)
+{
+	struct request *r = request_take_file(fuse, nodeid, fi);
+	struct file *file;
+	uint32_t open;
+
+	if (!r)
+		return;
+	file = r->file;
+	open = file->open;
+	r->file = NULL;
+	files_remove(&r->fs->files, &r->fs->inodes, file);
+	request_reply_err(r, 0);
+	request_release_open(r, r->inode, open);
+}
+
+void ops_file_fill(struct fuse_lowlevel_ops *ops)
+{
+	ops->open = do_open;
+	ops->opendir = do_opendir;
+	ops->create = do_create;
+	ops->release = do_release;
+	ops->releasedir = do_release;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.c - one request of the kernel, from reading to its reply
+ *
+ * Operation.  Objects are preallocated, each with a message buffer.  Between
+ * request_take() and request_end() exactly one reply is given.  What an
+ * operation has taken (identity, inodes, buffer, write slots, its part in the
+ * inode's change) is given back by request_end(), however it ended.
+ *
+ * Ownership.  From request_send() until answered() the message, the data and
+ * the works are lent to libproto.
+ *
+ * When it fails.  No answer: EIO.  An answer that does not decode ends the
+ * connection, for nothing that it says may be believed.
+ */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Which states may follow. */
+#define TO(state) (1u << REQUEST_##state)
+static const unsigned int moves[REQUEST_STATES] = {
+	[REQUEST_FREE] = TO(WORKING),
+	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(CALLING) | TO(PULLING) |
+			    TO(INVALIDATING) | TO(FREE),
+	[REQUEST_BUFFER] = TO(WORKING),
+	[REQUEST_SLOTS] = TO(WORKING),
+	[REQUEST_CALLING] = TO(WORKING) | TO(QUEUED),
+	[REQUEST_QUEUED] = TO(WORKING),
+	[REQUEST_PULLING] = TO(WORKING),
+	[REQUEST_INVALIDATING] = TO(WORKING),
+};
+#undef TO
+
+/* The server owes something, and there is a time limit for it. */
+static bool is_owed(enum request_state state)
+{
+	return state == REQUEST_CALLING || state == REQUEST_PULLING;
+}
+
+/* Counts against no_pipeline's limit of one. */
+static bool is_busy(enum request_state state)
+{
+	return state != REQUEST_FREE && state != REQUEST_INVALIDATING;
+}
+
+void request_set_state(struct request *r, enum request_state state)
+{
+	struct fs *fs = r->fs;
+
+	RF_ASSERT(moves[r->state] & 1u << state);
+	fs->busy += is_busy(state);
+	fs->busy -= is_busy(r->state);
+	fs->invalidating += state == REQUEST_INVALIDATING;
+	fs->invalidating -= r->state == REQUEST_INVALIDATING;
+	if (is_owed(r->state))
+		rf_list_remove(&r->age_link);
+	r->state = state;
+	if (is_owed(state)) {
+		r->started_ns = rf_reactor_now_ns(fs->reactor);
+		rf_list_push(&fs->in_flight, &r->age_link);
+	}
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+static int init_one(struct fs *fs, struct request *r, bool is_spare)
+{
+	r->fs = fs;
+	r->is_spare = is_spare;
+	rf_list_init(&r->link);
+	rf_list_init(&r->age_link);
+	r->msg = rf_pool_get(fs->pool, fs->limits.msg_max);
+	if (!r->msg)
+		return -ENOMEM;
+	rf_list_push(is_spare ? &fs->free_spares : &fs->free_requests,
+		     &r->link);
+	return 0;
+}
+
+int requests_init(struct fs *fs)
+{
+	unsigned int count = REQUESTS_MAX + SPARE_REQUESTS;
+
+	rf_list_init(&fs->free_requests);
+	rf_list_init(&fs->free_spares);
+	rf_list_init(&fs->in_flight);
+	rf_list_init(&fs->pulls_waiting);
+	rf_list_init(&fs->slots_waiting);
+	fs->requests = calloc(count, sizeof(*fs->requests));
+	if (!fs->requests)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		int err = init_one(fs, &fs->requests[i], i >= REQUESTS_MAX);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void requests_fini(struct fs *fs)
+{
+	if (!fs->requests)
+		return;
+	for (unsigned int i = 0; i < REQUESTS_MAX + SPARE_REQUESTS; i++) {
+		RF_ASSERT(fs->requests[i].state == REQUEST_FREE);
+		if (fs->requests[i].msg)
+			rf_pool_put(fs->requests[i].msg);
+	}
+	free(fs->requests);
+	fs->requests = NULL;
+}
+
+struct request *request_take(fuse_req_t fuse, fuse_ino_t nodeid)
+{
+	struct fs *fs = fuse_req_userdata(fuse);
+	struct request *r = fs->current;
+
+	RF_ASSERT(r);
+	fs->current = NULL;
+	fs->stats.requests++;
+	r->fuse = fuse;
+	r->who = *fuse_req_ctx(fuse);
+	r->arrived = ++fs->ticks;
+	request_set_state(r, REQUEST_WORKING);
+	if (fs->is_lost) {
+		request_fail(r, -EIO);
+		return NULL;
+	}
+	r->inode = inodes_find(&fs->inodes, nodeid);
+	if (!r->inode) {
+		request_fail(r, -ESTALE);
+		return NULL;
+	}
+	cache_arrived(r, r->inode);
+	return r;
+}
+
+struct request *request_take_file(fuse_req_t fuse, fuse_ino_t nodeid,
+				  const struct fuse_file_info *fi)
+{
+	struct request *r = request_take(fuse, nodeid);
+
+	if (!r)
+		return NULL;
+	r->file = files_find(&r->fs->files, fi->fh);
+	if (!r->file) {
+		request_fail(r, -EBADF);
+		return NULL;
+	}
+	return r;
+}
+
+struct request *request_spare(struct fs *fs)
+{
+	struct rf_list *item = rf_list_pop(&fs->free_spares);
+	struct request *r;
+
+	if (!item)
+		return NULL;
+	r = rf_container_of(item, struct request, link);
+	request_set_state(r, REQUEST_WORKING);
+	return r;
+}
+
+void request_reply_err(struct request *r, int err)
+{
+	fuse_req_t fuse = request_fuse(r);
+
+	if (fuse)
+		fuse_reply_err(fuse, -err);
+}
+
+int request_reply_data(struct request *r, const void *data, size_t size)
+{
+	fuse_req_t fuse = request_fuse(r);
+
+	return fuse ? fuse_reply_buf(fuse, data, size) : -ENOENT;
+}
+
+static void drop_identity(struct request *r)
+{
+	if (r->holds_identity)
+		identities_put(r->fs->identities, r->identity);
+	r->holds_identity = false;
+}
+
+/* What the operation began and has not settled. */
+static void undo(struct request *r)
+{
+	struct fs *fs = r->fs;
+
+	if (r->is_filling)
+		change_read_end(&r->inode->change, 0);
+	r->is_filling = false;
+	if (r->is_changing)
+		cache_change_end(r, 0, NULL);
+	if (r->taken.count)
+		slots_untake(&fs->slots, &r->taken);
+	r->taken.count = 0;
+}
+
+void request_end(struct request *r)
+{
+	struct fs *fs = r->fs;
+
+	RF_ASSERT(!r->fuse);
+	undo(r);
+	drop_identity(r);
+	if (r->inode)
+		inodes_put(&fs->inodes, r->inode);
+	if (r->other)
+		inodes_put(&fs->inodes, r->other);
+	r->inode = r->other = NULL;
+	r->file = NULL;
+	r->was_interrupted = r->was_cancelled = false;
+	request_set_state(r, REQUEST_FREE);
+	rf_list_push(r->is_spare ? &fs->free_spares : &fs->free_requests,
+		     &r->link);
+	if (r->data) {
+		struct rf_buf *data = r->data;
+
+		r->data = NULL;
+		rf_pool_put(data);
+	}
+	fuse_io_resume(fs);
+}
+
+void request_fail(struct request *r, int err)
+{
+	request_reply_err(r, err);
+	request_end(r);
+}
+
+/* ---- the message ---------------------------------------------------------- */
+
+static void identity_answered(struct request *r, struct rf_dec *reply)
+{
+	struct rf_results results;
+
+	/* What needs it will be refused, and says so to its caller. */
+	if (request_results(r, reply, RF_OP_IDENTITY, &results) < 0)
+		rf_log(RF_LOG_WARN, "%s does not take a caller's identity",
+		       r->fs->server);
+	request_end(r);
+}
+
+/* What the last use of r's call may have left. */
+static void reset_call(struct request *r)
+{
+	r->call.works = NULL;
+	r->call.work_count = 0;
+	r->call.inv_key = 0;
+	r->call.is_control = false;
+	r->carries_identity = false;
+}
+
+/* The message will not be sent: others take the returns in it along. */
+static void give_returns_back(struct request *r)
+{
+	const uint8_t *returns = r->msg->mem + RF_HEADER_SIZE;
+
+	for (unsigned int i = 0; i < r->enc.return_count; i++)
+		rf_client_return_grant(r->fs->client,
+				       rf_load_u32(returns + 4 * i));
+}
+
+/* In a message of its own, ahead of r's.  False: no object is free. */
+static bool send_identity(struct request *r, const struct rf_args *args)
+{
+	struct request *spare = request_spare(r->fs);
+
+	if (!spare)
+		return false;
+	reset_call(spare);
+	rf_enc_init(&spare->enc, spare->msg->mem, r->fs->limits.msg_max);
+	spare->identity = r->identity;
+	spare->carries_identity = true;
+	request_put(spare, args);
+	request_send(spare, identity_answered);
+	return true;
+}
+
+static int put_identity(struct request *r)
+{
+	struct fs *fs = r->fs;
+	struct rf_args args = { .code = RF_OP_IDENTITY };
+	bool is_new;
+	int err;
+
+	err = identities_get(fs->identities, rf_reactor_now_ns(fs->reactor),
+			     r->who.uid, r->who.gid, r->who.pid, &r->identity,
+			     &is_new, &args.identity);
+	if (err)
+		return err;
+	r->holds_identity = true;
+	if (!is_new)
+		return 0;
+	if (args.identity.groups.size > IDENTITY_GROUPS_ABOARD * 4 &&
+	    send_identity(r, &args))
+		return 0;
+	request_put(r, &args);
+	r->carries_identity = true;
+	return 0;
+}
+
+bool request_begin(struct request *r)
+{
+	struct fs *fs = r->fs;
+	int err;
+
+	if (fs->is_lost || !fs->client) {
+		request_fail(r, -EIO);
+		return false;
+	}
+	reset_call(r);
+	rf_enc_init(&r->enc, r->msg->mem, fs->limits.msg_max);
+	rf_client_take_returns(fs->client, &r->enc);
+	err = put_identity(r);
+	if (err) {
+		give_returns_back(r);
+		request_fail(r, err);
+	}
+	return err == 0;
+}
+
+void request_use(struct request *r, const struct inode *inode)
+{
+	struct rf_args args = { .code = RF_OP_USE };
+
+	args.use.handle = inode->handle;
+	request_put(r, &args);
+}
+
+static void call_done(struct rf_call *call, int err, struct rf_dec *reply)
+{
+	struct request *r = rf_container_of(call, struct request, call);
+
+	drop_identity(r);
+	request_set_state(r, REQUEST_WORKING);
+	if (err)
+		request_fail(r, -EIO);
+	else
+		r->answered(r, reply);
+}
+
+static void call_queued(struct rf_call *call)
+{
+	struct request *r = rf_container_of(call, struct request, call);
+
+	request_set_state(r, REQUEST_QUEUED);
+}
+
+void request_send(struct request *r, answered_fn answered)
+{
+	struct rf_header header = {
+		.type = RF_MSG_REQUEST,
+		.identity = r->identity,
+	};
+	int size = rf_enc_finish(&r->enc, &header);
+
+	if (size < 0) {
+		rf_log(RF_LOG_ERROR, "a request does not fit a message of %u "
+		       "bytes: use a larger inline_max", r->fs->limits.msg_max);
+		give_returns_back(r);
+		request_fail(r, -EIO);
+		return;
+	}
+	r->answered = answered;
+	r->call.done = call_done;
+	r->call.queued = call_queued;
+	r->call.msg = r->msg;
+	r->call.msg_size = (uint32_t)size;
+	r->call.identity = r->identity;
+	request_set_state(r, REQUEST_CALLING);
+	rf_client_submit(r->fs->client, &r->call);
+	interrupt_watch(r);
+}
+
+void request_call(struct request *r, const struct rf_args *args,
+		  answered_fn answered)
+{
+	if (!request_begin(r))
+		return;
+	request_use(r, r->inode);
+	request_put(r, args);
+	request_send(r, answered);
+}
+
+/* ---- the answer ----------------------------------------------------------- */
+
+int request_results(struct request *r, struct rf_dec *reply,
+		    enum rf_op_code code, struct rf_results *out)
+{
+	int got;
+
+	do {
+		got = rf_dec_results(reply, out);
+		if (got == 1 && out->status != RF_ST_OK)
+			return rf_status_to_errno(out->status);
+		if (got == 1 && out->code == code)
+			return 0;
+	} while (got == 1 &&
+		 (out->code == RF_OP_IDENTITY || out->code == RF_OP_USE));
+	out->code = RF_OP_NOP;
+	fs_lose(r->fs, "sent an answer that is not one to our question");
+	return -EIO;
+}
+
+void request_answered_status(struct request *r, struct rf_dec *reply,
+			     enum rf_op_code code)
+{
+	struct rf_results results;
+
+	request_fail(r, request_results(r, reply, code, &results));
+}
+
+/* ---- buffers -------------------------------------------------------------- */
+
+static void data_ready(struct rf_pool_waiter *waiter, struct rf_buf *buf)
+{
+	struct request *r = rf_container_of(waiter, struct request, waiter);
+
+	r->data = buf;
+	request_set_state(r, REQUEST_WORKING);
+	r->resume(r);
+}
+
+void request_need_data(struct request *r, uint32_t size, request_fn resume)
+{
+	r->data = rf_pool_get(r->fs->pool, size);
+	if (r->data) {
+		resume(r);
+		return;
+	}
+	r->resume = resume;
+	r->waiter.ready = data_ready;
+	request_set_state(r, REQUEST_BUFFER);
+	rf_pool_wait(r->fs->pool, size, &r->waiter);
+}
+
+/* ---- odds and ends -------------------------------------------------------- */
+
+static void release_answered(struct request *r, struct rf_dec *reply)
+{
+	request_answered_status(r, reply, RF_OP_RELEASE);
+}
+
+void request_release_open(struct request *r, struct inode *inode,
+			  uint32_t open)
+{
+	struct rf_args args = { .code = RF_OP_RELEASE };
+
+	RF_ASSERT(!r->fuse);
+	args.release.open = open;
+	if (!request_begin(r))
+		return;
+	request_use(r, inode);
+	request_put(r, &args);
+	request_send(r, release_answered);
+}
+
+int request_name(const char *name, rf_name_t *out)
+{
+	size_t size = strlen(name);
+
+	if (size > RF_NAME_MAX)
+		return -ENAMETOOLONG;
+	if (!rf_name_is_valid(name, size))
+		return -EINVAL;
+	out->bytes = name;
+	out->size = (uint16_t)size;
+	return 0;
+}
+
+static void fail_all(struct rf_list *queue)
+{
+	struct rf_list *item;
+
+	while ((item = rf_list_pop(queue)) != NULL) {
+		struct request *r =
+			rf_container_of(item, struct request, link);
+
+		request_set_state(r, REQUEST_WORKING);
+		request_fail(r, -EIO);
+	}
+}
+
+void requests_lose(struct fs *fs)
+{
+	fail_all(&fs->slots_waiting);
+	fail_all(&fs->pulls_waiting);
+}
