@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# rdmafs mount returns when the mount answers, says no more than over what it
+# got, holds no terminal, and its daemon ends when the mount goes or a signal asks
+# it to.
+. "$(dirname "$0")/lib.sh"
+[ "$(id -u)" -eq 0 ] || skip "needs root to mount without fusermount3"
+
+start_server
+M=$T/mnt
+mkdir "$M"
+
+daemon_of() {
+	local dir
+	for dir in /proc/[0-9]*; do
+		[ "$(readlink "$dir/exe" 2>/dev/null)" = "$RDMAFS" ] || continue
+		tr '\0' '\n' <"$dir/cmdline" | grep -qxF "$M" || continue
+		printf '%s\n' "${dir#/proc/}"
+	done
+}
+is_ended() { # PID; its parent is init, which may not collect it at once
+	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
+}
+
+# If it kept stdout or stderr, this would wait for ever.
+said=$(timeout 60 "$RDMAFS" mount "$ADDRESS/data" "$M" 2>&1 | cat)
+equal "$said" "info connected to ${ADDRESS#*//} over iwarp" \
+	"what a mount that works says"
+stat -f "$M" >/dev/null
+pid=$(daemon_of)
+equal "$(wc -w <<<"$pid")" 1 "daemons"
+equal "$(readlink "/proc/$pid/cwd")" / "working directory"
+equal "$(readlink "/proc/$pid/fd/0")" /dev/null "stdin"
+equal "$(readlink "/proc/$pid/fd/2")" /dev/null "stderr"
+equal "$(cut -d' ' -f6 "/proc/$pid/stat")" "$pid" "session"
+bdi=/sys/class/bdi/$(mountpoint -d "$M")/read_ahead_kb
+equal "$(cat "$bdi")" 4096 "read-ahead"
+must_fail 1 'mounted there already' "$RDMAFS" mount "$ADDRESS/data" "$M"
+printf text >"$M/file"
+"$RDMAFS" umount "$M"
+wait_until "the end of the daemon" is_ended "$pid"
+
+# A signal unmounts, in order.
+for signal in TERM INT; do
+	"$RDMAFS" mount "$ADDRESS/data" "$M" -o read_ahead=512
+	pid=$(daemon_of)
+	equal "$(cat "$bdi")" 512 "read-ahead"
+	equal "$(cat "$M/file")" text "bytes"
+	kill -$signal "$pid"
+	wait_until "the end of the daemon" is_ended "$pid"
+	! is_mounted "$M" || fail "still mounted after SIG$signal"
+done
+
+# In use: refused, then taken away lazily; the daemon stays until it is free.
+"$RDMAFS" mount "$ADDRESS/data" "$M"
+pid=$(daemon_of)
+exec 3<"$M/file"
+must_fail 1 'in use' "$RDMAFS" umount "$M"
+"$RDMAFS" umount -l "$M"
+! is_mounted "$M" || fail "still mounted after umount -l"
+equal "$(cat <&3)" text "bytes of a file that was open"
+exec 3<&-
+wait_until "the end of the daemon" is_ended "$pid"
+must_fail 1 'no rdmafs is mounted' "$RDMAFS" umount "$M"
+stop_server

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The server's disk gets full in the middle of a copy: the writer hears ENOSPC,
+# nothing that was there is lost, and when room is made all goes on.
+. "$(dirname "$0")/lib.sh"
+enter_namespace
+
+mkdir "$T/disk"
+mount -t tmpfs -o size=256m rdmafs-test "$T/disk" ||
+	skip "can't mount a small tmpfs"
+start_server --store "$T/disk/store" --reserve 64M
+M=$T/mnt
+mount_at "$M"
+mkdir "$M/before"
+cp -r /usr/include/linux "$M/before/"
+head -c 8M /dev/urandom >"$T/block"
+cp "$T/block" "$M/before/block"
+
+filled=0
+while cp "$T/block" "$M/fill.$filled" 2>"$T/stderr"; do
+	filled=$((filled + 1))
+	[ $filled -lt 64 ] || fail "512 MiB fit on a disk of 256 MiB"
+done
+grep -q 'No space left on device' "$T/stderr"
+[ $filled -ge 4 ] || fail "full after $filled files"
+
+# Also past the page cache, and for a name.
+if dd if="$T/block" of="$M/direct" bs=1M oflag=direct 2>"$T/stderr"; then
+	fail "a direct write fitted on a full disk"
+fi
+grep -q 'No space left on device' "$T/stderr"
+
+# What was there is whole, and df says how it is.
+diff -r /usr/include/linux "$M/before/linux"
+cmp "$T/block" "$M/before/block"
+for ((i = 0; i < filled; i++)); do
+	cmp "$T/block" "$M/fill.$i"
+done
+room=$(($(stat -f -c '%a * %S' "$M")))
+[ $room -lt $((8 << 20)) ] || fail "statfs tells of $room bytes free"
+
+# Removing makes room.
+rm "$M"/fill.* "$M/direct"
+has_room() {
+	cp "$T/block" "$M/again" 2>/dev/null
+}
+wait_until "room after removing" has_room
+cmp "$T/block" "$M/again"
+diff -r /usr/include/linux "$M/before/linux"
+umount_at "$M"
+stop_server
+umount "$T/disk"

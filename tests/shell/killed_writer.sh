@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A killed reader ends at once, also when the server does not answer.  A killed
+# writer ends when its write is over: else what its successor writes to the same
+# place could be overwritten by a write that was still on its way.
+. "$(dirname "$0")/lib.sh"
+
+serve_and_mount
+
+state_of() { # PID
+	sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1
+}
+is_stopped() {
+	[ "$(state_of "$1")" = T ]
+}
+has_ended() { # a zombie has
+	! kill -0 "$1" 2>/dev/null || [[ $(state_of "$1") == [ZX] ]]
+}
+# The requests that the client has in flight are N.
+has_in_flight() {
+	local lines
+	lines=$(wc -l <"$T/mnt.log")
+	kill -USR1 "$CLIENT_PID"
+	has_line() {
+		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'in flight'
+	}
+	wait_until "statistics" has_line
+	tail -n +$((lines + 1)) "$T/mnt.log" | grep -q "in flight $1,"
+}
+
+# Past the page cache, so that it asks for nothing between its writes.
+dd if=/dev/zero of="$M/target" bs=4k oflag=direct status=none &
+writer=$!
+PIDS+=("$writer")
+wait_until "the first write" test -s "$M/target"
+kill -STOP "$SERVER_PID"
+wait_until "the server to stop" is_stopped "$SERVER_PID"
+wait_until "the last write" has_in_flight 1
+cat "$M/target" >/dev/null 2>&1 &
+reader=$!
+PIDS+=("$reader")
+wait_until "the read" has_in_flight 2
+
+kill -KILL "$writer"
+kill -KILL "$reader"
+wait_until "the end of the reader" has_ended "$reader"
+! has_ended "$writer" || fail "the writer ended before its write did"
+kill -CONT "$SERVER_PID"
+wait_until "the end of the writer" has_ended "$writer"
+printf newer >"$M/target"
+equal "$(cat "$M/target")" newer "what was written last"
+umount_at "$M"
+stop_server
+say "ok: a reader ends at once, a writer with its write"

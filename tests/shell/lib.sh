@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# lib.sh - what every test in this folder begins with
+#
+#	. "$(dirname "$0")/lib.sh"
+#
+# A test is a bash script that ends with exit status 0, or not 0, or 77 when it
+# was skipped.  It works in $T, a folder of its own that is removed at the end,
+# with every mount below it and every process that was started here.
+#
+# From the environment: BUILD (build), TMPDIR (/tmp), LONG=1 for the full sizes,
+# SMALL=1 for the least that still shows something, KEEP=1 to keep $T.
+
+set -euo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(cd "$HERE/../.." && pwd)
+BUILD=$(cd "$ROOT" && cd "${BUILD:-build}" && pwd)
+LONG=${LONG:-}
+SMALL=${SMALL:-}
+RDMAFS=$BUILD/rdmafs
+RDMAFSD=$BUILD/rdmafsd
+# Longest wait for something that should come soon, in tenths of a second.
+PATIENCE=300
+
+T=$(mktemp -d "${TMPDIR:-/tmp}/rdmafs-test.XXXXXX")
+chmod 755 "$T"
+PIDS=()
+SERVER_PID=
+ADDRESS=
+
+# Sanitizers report into files, so that a daemon's report is seen too.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}log_path=$T/sanitizer"
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}log_path=$T/sanitizer:print_stacktrace=1"
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}log_path=$T/sanitizer"
+
+say() {
+	printf '%s\n' "$*"
+}
+
+skip() {
+	say "SKIPPED: $*"
+	exit 77
+}
+
+fail() {
+	printf 'FAILED: %s\n' "$*" >&2
+	exit 1
+}
+
+# ---- the end -----------------------------------------------------------------
+
+# Mounts of ours below $T, the innermost first.
+mounts_below() {
+	awk -v below="$T/" '$0 ~ / - fuse\.rdmafs / && index($5, below) == 1 \
+		{ print $5 }' /proc/self/mountinfo | tac
+}
+
+show_logs() {
+	local file
+	for file in "$T"/*.log "$T"/sanitizer*; do
+		[ -s "$file" ] || continue
+		say "---- ${file##*/} (its end)"
+		tail -n 40 "$file"
+	done
+}
+
+finish() {
+	local status=$? pid mount
+	trap - EXIT
+	set +eu
+	cd /
+	if compgen -G "$T/sanitizer*" >/dev/null; then
+		say "FAILED: a sanitizer has something to say"
+		status=1
+	fi
+	[ "$status" -eq 0 ] || [ "$status" -eq 77 ] || show_logs
+	while read -r mount; do
+		"$RDMAFS" umount -l "$mount"
+	done < <(mounts_below)
+	umount -l "$T/dev" 2>/dev/null
+	for pid in "${PIDS[@]}"; do
+		kill -0 "$pid" 2>/dev/null && kill -KILL "$pid"
+		wait "$pid"
+	done 2>/dev/null
+	if [ -n "${KEEP:-}" ]; then
+		say "kept: $T"
+	else
+		rm -rf --one-file-system "$T"
+	fi
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 143' TERM INT HUP
+
+# ---- waiting -----------------------------------------------------------------
+
+# wait_until WHAT COMMAND...: until COMMAND succeeds, else the test fails.
+wait_until() {
+	local what=$1 try
+	shift
+	for ((try = 0; try < PATIENCE; try++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	fail "waited in vain: $what"
+}
+
+is_gone() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# wait_for_end PID: its exit status, if it ends in time.
+wait_for_end() {
+	wait_until "the end of process $1" is_gone "$1"
+	wait "$1"
+}
+
+# ---- server ------------------------------------------------------------------
+
+ready_address() {
+	sed -n 's/.*ready: listening on \([a-z]*:[^ ,]*\).*/\1/p' "$1" |
+		head -n 1
+}
+
+is_ready_or_gone() {
+	[ -n "$(ready_address "$1")" ] || is_gone "$2"
+}
+
+# start_server [OPTION...]: on a free port of loopback, with $T/store and an
+# export named data unless the options say otherwise.
+start_server() {
+	local log=$T/server.log
+	${AS_USER[@]+"${AS_USER[@]}"} mkdir -p "$T/store"
+	: >"$log"
+	case " $* " in
+	*" --export "*) ;;
+	*) set -- --export data=data "$@" ;;
+	esac
+	case " $* " in
+	*" --listen "*) ;;
+	*) set -- --listen iwarp://127.0.0.1:0 "$@" ;;
+	esac
+	case " $* " in
+	*" --store "*) ;;
+	*) set -- --store "$T/store" "$@" ;;
+	esac
+	${AS_USER[@]+"${AS_USER[@]}"} "$RDMAFSD" "$@" 2>"$log" &
+	SERVER_PID=$!
+	PIDS+=("$SERVER_PID")
+	wait_until "the server to be ready" is_ready_or_gone "$log" "$SERVER_PID"
+	ADDRESS=$(ready_address "$log")
+	[ -n "$ADDRESS" ] || fail "the server did not start"
+}
+
+# stop_server: in order; it must end with exit status 0.
+stop_server() {
+	kill -TERM "$SERVER_PID"
+	wait_for_end "$SERVER_PID" || fail "the server ended with status $?"
+	SERVER_PID=
+}
+
+kill_server() {
+	kill -KILL "$SERVER_PID"
+	wait "$SERVER_PID" 2>/dev/null || true
+	SERVER_PID=
+}
+
+# ---- mounts ------------------------------------------------------------------
+
+# What AS_USER holds is put in front of the programs; see become_user.
+AS_USER=()
+
+is_mounted() {
+	[ -n "$(awk -v point="$1" '$5 == point && / - fuse\.rdmafs /' \
+		/proc/self/mountinfo)" ]
+}
+
+is_mounted_or_gone() {
+	is_mounted "$1" || is_gone "$2"
+}
+
+need_fuse() {
+	[ -c /dev/fuse ] || skip "this kernel has no /dev/fuse"
+	if [ "$(id -u)" -eq 0 ]; then
+		unshare -m true 2>/dev/null ||
+			skip "root may not mount here (no CAP_SYS_ADMIN)"
+		return
+	fi
+	[ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	command -v fusermount3 >/dev/null || skip "fusermount3 is not installed"
+}
+
+# mount_at DIR [OPTIONS [EXPORT]]: in the foreground, so that the log is in
+# $T/DIR.log and the process in CLIENT_PID; waits until it answers.
+mount_at() {
+	local point=$1 options=${2:-} export=${3:-data}
+	local log=$T/${point##*/}.log
+	need_fuse
+	mkdir -p "$point"
+	${AS_USER[@]+"${AS_USER[@]}"} "$RDMAFS" mount "$ADDRESS/$export" \
+		"$point" -f ${options:+-o "$options"} 2>>"$log" &
+	CLIENT_PID=$!
+	PIDS+=("$CLIENT_PID")
+	wait_until "the mount" is_mounted_or_gone "$point" "$CLIENT_PID"
+	is_mounted "$point" || fail "no mount on $point"
+	${AS_USER[@]+"${AS_USER[@]}"} stat -f "$point" >/dev/null
+}
+
+# umount_at DIR [PID]: the client (CLIENT_PID) must end with exit status 0.
+umount_at() {
+	local pid=${2:-$CLIENT_PID}
+	${AS_USER[@]+"${AS_USER[@]}"} "$RDMAFS" umount "$1"
+	! is_mounted "$1" || fail "$1 is still mounted"
+	wait_for_end "$pid" || fail "the client ended with status $?"
+}
+
+# A server, and the mount $M.
+serve_and_mount() {
+	M=$T/mnt
+	start_server "$@"
+	mount_at "$M"
+}
+
+# ---- judging -----------------------------------------------------------------
+
+# must_fail STATUS TEXT COMMAND...: ends with STATUS and one complaint on stderr that
+# holds TEXT (a regular expression).
+must_fail() {
+	local status=$1 text=$2 got=0 lines
+	shift 2
+	"$@" 2>"$T/stderr" >"$T/stdout" || got=$?
+	[ "$got" -eq "$status" ] ||
+		fail "$* ended with $got, not $status: $(cat "$T/stderr")"
+	grep -qE -- "$text" "$T/stderr" ||
+		fail "$* did not say '$text' but: $(cat "$T/stderr")"
+	lines=$(grep -cv "^info " "$T/stderr" || true)
+	[ "$lines" -eq 1 ] ||
+		fail "$* said $lines lines, not one: $(cat "$T/stderr")"
+	say "ok: $(cat "$T/stderr")"
+}
+
+equal() {
+	[ "$1" = "$2" ] || fail "${3:-}: '$1' is not '$2'"
+}
+
+sum_of() {
+	sha256sum <"$1" | cut -d' ' -f1
+}
+
+# ---- other users -------------------------------------------------------------
+
+# need_user: skip unless programs can be run as a plain user who may open
+# /dev/fuse.  As root the script starts again in a mount namespace of its own,
+# where /dev/fuse is a node that everybody may open, as udev makes it.  Sets
+# AS_USER.
+need_user() {
+	if [ "$(id -u)" -ne 0 ]; then
+		[ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+		return
+	fi
+	enter_namespace
+	mkdir "$T/dev"
+	mount -t tmpfs -o size=64k,mode=755 rdmafs-test "$T/dev"
+	mknod "$T/dev/fuse" c 10 229 2>/dev/null ||
+		skip "can't make a device node here"
+	chmod 666 "$T/dev/fuse"
+	mount --bind "$T/dev/fuse" /dev/fuse
+	chown 65534:65534 "$T"
+	AS_USER=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+}
+
+# Start the script again with mounts of its own, unless that was done.
+enter_namespace() {
+	local status=0
+	[ -z "${RDMAFS_TEST_IN_NAMESPACE:-}" ] || return 0
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces (unshare -m)"
+	RDMAFS_TEST_IN_NAMESPACE=1 unshare -m bash "$0" || status=$?
+	exit "$status"
+}
