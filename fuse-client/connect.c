@@ -101,7 +101,8 @@ static void fill_hello(const struct fs *fs, struct rf_hello *hello)
 	const struct mount_options *options = &fs->options;
 
 	hello->flags = options->is_read_only ? RF_HELLO_READ_ONLY : 0;
-	hello->features = options->no_crc ? 0 : RF_FEATURE_DATA_CRC;
+	if (!options->no_crc && !rf_fabric_traits(fs->fabric)->checks_data)
+		hello->features = RF_FEATURE_DATA_CRC;
 	hello->limits = (struct rf_hello_limits){
 		.inline_max = options->inline_max,
 		.msg_max = msg_max_of(fs),
@@ -218,6 +219,8 @@ static int try_scheme(struct fs *fs, const char *scheme,
 
 	if (err)
 		return err;
+	if (fs->options.no_crc && strcmp(uri, "iwarp://") == 0)
+		strcat(uri, "?crc=0");
 	err = open_fabric(fs, uri);
 	if (!err)
 		err = open_client(fs, address, key, setup_ms);

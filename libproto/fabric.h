@@ -138,6 +138,11 @@ struct rf_traits {
 	 * a device may serve more, and the peer's reads_max says so. */
 	bool keeps_reads_in;
 
+	/* All data have a checksum from memory to memory, made and checked by
+	 * this program (iWARP's CRC32C): one more above it would say nothing
+	 * new. */
+	bool checks_data;
+
 	/* A reject without data is told apart from a port where nobody
 	 * listens: rejected() is called, with size 0. */
 	bool tells_empty_reject;

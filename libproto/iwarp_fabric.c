@@ -49,6 +49,8 @@ static int iw_open(const char *rest, struct rf_fabric **out)
 		.guards_reads = true,
 		.guards_invalidate = true,
 		.keeps_reads_in = true,
+		/* Either side's wish is enough: RFC 5044 section 7.1.1. */
+		.checks_data = wants_crc,
 		.tells_empty_reject = true,
 	};
 	fab->wants_crc = wants_crc;
