@@ -181,7 +181,7 @@ struct iw_fabric {
 	struct rf_list pollers;
 	struct rf_fabric_stats gone;	/* of destroyed pollers */
 	_Atomic uint64_t registrations, deregistrations;
-	_Atomic uint32_t pd_count, mr_count, window_count;
+	_Atomic uint32_t pd_count, mr_count;
 };
 
 struct iw_mr {

@@ -329,8 +329,6 @@ int rf_greeter_admit(struct rf_greeter *greeter,
 void *rf_channel_context(const struct rf_channel *channel);
 /* NULL from closed() on. */
 struct rf_ep *rf_channel_ep(const struct rf_channel *channel);
-/* "192.0.2.1:49152", for logs; also after closed(). */
-const char *rf_channel_peer(const struct rf_channel *channel);
 
 /* Requests that may be in service at once: slots, and server_msgs QUEUED ones. */
 unsigned int rf_channel_requests_max(const struct rf_channel *channel);

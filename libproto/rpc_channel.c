@@ -393,11 +393,6 @@ struct rf_ep *rf_channel_ep(const struct rf_channel *channel)
 	return channel->greeter ? channel->greeter->ep : NULL;
 }
 
-const char *rf_channel_peer(const struct rf_channel *channel)
-{
-	return channel->peer;
-}
-
 unsigned int rf_channel_requests_max(const struct rf_channel *channel)
 {
 	return channel->served_count;

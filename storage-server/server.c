@@ -124,7 +124,6 @@ static int open_store(struct server *server)
 	const struct store_config config = {
 		.dir = server->config->store,
 		.reserve_bytes = server->config->reserve,
-		.is_strict = server->config->is_strict,
 		.object_cache = SERVER_OBJECT_CACHE,
 		.reactor = server->reactor,
 		.workers = server->workers,

@@ -467,11 +467,6 @@ void store_uuid(const struct store *store, uint8_t out[16])
 	memcpy(out, store->volume.uuid, 16);
 }
 
-bool store_is_strict(const struct store *store)
-{
-	return store->config.is_strict;
-}
-
 void store_stats(const struct store *store, struct store_stats *out)
 {
 	*out = (struct store_stats){

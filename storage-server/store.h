@@ -68,8 +68,6 @@ struct store_config {
 	uint64_t reserve_bytes;		/* refuse to grow when the local file
 					 * system has less free: the engine must
 					 * never meet a full disk */
-	bool is_strict;			/* sync data, then log, before each
-					 * answer */
 	unsigned int object_cache;	/* data files kept open */
 	struct rf_reactor *reactor;	/* where sync callbacks run */
 	struct rf_workers *workers;	/* for deletions of data */
@@ -206,7 +204,7 @@ int txn_link(struct txn *txn, const struct cred *cred, uint64_t inode,
 /*
  * Remove a name.  If it was the last one and the inode is not open
  * (store_open_count), its data go after the commit; else it is an orphan until
- * the last store_unopen().  gone: the inode that lost its name (may be NULL).
+ * the last store_close_inode().  gone: the inode that lost its name (may be NULL).
  */
 int txn_unlink(struct txn *txn, const struct cred *cred, uint64_t dir,
 	       const rf_name_t *name, uint64_t *gone);
@@ -381,8 +379,6 @@ uint64_t store_sync_failures(struct store *store);
 int store_take_failure(struct store *store, uint64_t inode, uint64_t *seen);
 /* False if the inode's data are known to be on the platter.  [owner] */
 bool store_needs_flush(struct store *store, uint64_t inode);
-/* As configured: each answer waits for a store_sync() of what it changed. */
-bool store_is_strict(const struct store *store);
 
 /* ---- figures ------------------------------------------------------------- */
 
