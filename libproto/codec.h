@@ -56,7 +56,9 @@ enum rf_msg_type {
 	RF_MSG_QUEUED = 5,	/* server: will be FINISHED later, under ticket;
 				 * frees the slot */
 	RF_MSG_FINISHED = 6,	/* server message: results of a QUEUED request */
-	/* reserved: 7 RESUME, 8 RESUME_REPLY, 9 BIND, 10 BIND_REPLY, 11 RECALL */
+	RF_MSG_RESUME = 7,	/* client's first message instead of HELLO */
+	RF_MSG_RESUME_REPLY = 8,
+	/* reserved: 9 BIND, 10 BIND_REPLY, 11 RECALL */
 };
 
 struct rf_header {

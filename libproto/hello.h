@@ -139,6 +139,8 @@ struct rf_hello_reply {
 	uint32_t tree;
 	rf_handle_t root;
 	rf_attr_t root_attr;
+	uint32_t lease_ms;	/* how long the session outlives its
+				 * connection; not 0 */
 	char reason[RF_REASON_MAX + 1];	/* for people, when refused: control
 					 * characters become '?' */
 };

@@ -47,7 +47,9 @@
 	X(SLOTS,	slots,		30) \
 	X(DROP_SLOTS,	drop_slots,	31) \
 	X(CANCEL,	cancel,		32) \
-	X(BYE,		bye,		33)
+	X(BYE,		bye,		33) \
+	X(RECLAIM,	reclaim,	35) \
+	X(RECLAIM_DONE,	reclaim_done,	36)
 /*
  * Reserved: 34 LINK_OPEN (O_TMPFILE), 40-47 locks, 48-55 leases (48 LEASE,
  * 49 RETURN_LEASE, 50 RECALL), 56 RECALL_SLOTS, 57 READ_SINK, 60-63 channels.
@@ -77,7 +79,8 @@
  */
 #define RF_CREATE_ARGS(F)	F(name, name) F(u32, mode) F(open_flags, flags)
 #define RF_CREATE_RESULTS(F)	F(handle, handle) F(attr, attr) F(u32, open) \
-				F(flag, was_created) F(layout, layout)
+				F(u64, tag) F(flag, was_created) \
+				F(layout, layout)
 
 #define RF_MKDIR_ARGS(F)	F(name, name) F(u32, mode)
 #define RF_MKDIR_RESULTS(F)	F(handle, handle) F(attr, attr)
@@ -110,10 +113,11 @@
 /*
  * Files and directories.  The open given out is never 0: 0 as an argument means
  * the one that the last OPEN or CREATE before it in the same message made, but
- * in SETATTR none.
+ * in SETATTR none.  tag: what RECLAIM shows for it.
  */
 #define RF_OPEN_ARGS(F)		F(open_flags, flags)
-#define RF_OPEN_RESULTS(F)	F(u32, open) F(attr, attr) F(layout, layout)
+#define RF_OPEN_RESULTS(F)	F(u32, open) F(u64, tag) F(attr, attr) \
+				F(layout, layout)
 
 #define RF_RELEASE_ARGS(F)	F(u32, open)
 #define RF_RELEASE_RESULTS(F)
@@ -209,6 +213,17 @@
 
 #define RF_BYE_ARGS(F)
 #define RF_BYE_RESULTS(F)
+
+/*
+ * After a restart of the server: handle was open, under this number, with these
+ * flags of OPEN or CREATE and the tag that it gave.
+ */
+#define RF_RECLAIM_ARGS(F)	F(handle, handle) F(u32, open) \
+				F(open_flags, flags) F(u64, tag)
+#define RF_RECLAIM_RESULTS(F)
+
+#define RF_RECLAIM_DONE_ARGS(F)
+#define RF_RECLAIM_DONE_RESULTS(F)
 
 /* ---- bits that the fields above carry ---------------------------------- */
 

@@ -37,6 +37,7 @@
 #include "hello.h"
 #include "pool.h"
 #include "reactor.h"
+#include "resume.h"
 
 /* ---- the client's end ---------------------------------------------------- */
 
@@ -237,6 +238,13 @@ struct rf_greeter_events {
 	void (*hello)(struct rf_greeter *greeter, const struct rf_hello *hello,
 		      const void *message, size_t size);
 	/*
+	 * The same of a RESUME; proof as it came, to be checked with
+	 * rf_resume_verify().  NULL: such connections are ended.
+	 */
+	void (*resume)(struct rf_greeter *greeter,
+		       const struct rf_resume *resume, const void *message,
+		       size_t size, const uint8_t proof[RF_PROOF_SIZE]);
+	/*
 	 * The connection ended before it was admitted; the greeter is gone when
 	 * this returns.  err: -ETIMEDOUT (no HELLO within hello_ms), -EPROTO (a
 	 * bad one; logged), the refusal's errno, or as rf_ep_events.closed().
@@ -264,7 +272,8 @@ const char *rf_greeter_peer(const struct rf_greeter *greeter);
 
 /*
  * Send this reply and wait until the client has closed, for hello_ms at most.
- * closed() follows.  Without a proof of the client (it failed) pass zeroes.
+ * closed() follows.  Without a proof of the client (it failed) pass zeroes.  To
+ * a RESUME the same is said by a RESUME_REPLY; there pass the proof as it came.
  */
 void rf_greeter_refuse(struct rf_greeter *greeter,
 		       const struct rf_hello_reply *reply,

@@ -72,25 +72,55 @@ static void closed(struct rf_ep *ep, int reason)
 	free(greeter);
 }
 
-static void hello_received(struct rf_op *op, int status)
+static void ask(struct rf_greeter *greeter)
+{
+	rf_timer_stop(greeter->config.reactor, &greeter->timer);
+	greeter->state = RF_GREETER_ASKING;
+}
+
+/* False: it is no HELLO.  The same of RESUME below. */
+static bool take_hello(struct rf_greeter *greeter, const void *message,
+		       uint32_t size)
+{
+	struct rf_hello hello;
+
+	if (rf_hello_decode(message, size, &hello) < 0)
+		return false;
+	ask(greeter);
+	greeter->wishes = hello.limits;
+	greeter->events.hello(greeter, &hello, message, size);
+	return true;
+}
+
+static bool take_resume(struct rf_greeter *greeter, const void *message,
+			uint32_t size)
+{
+	uint8_t proof[RF_PROOF_SIZE];
+	struct rf_resume resume;
+
+	if (!greeter->events.resume ||
+	    rf_resume_decode(message, size, &resume, proof) < 0)
+		return false;
+	ask(greeter);
+	greeter->is_resume = true;
+	greeter->events.resume(greeter, &resume, message, size, proof);
+	return true;
+}
+
+static void first_received(struct rf_op *op, int status)
 {
 	struct rf_greeter *greeter = rf_container_of(op, struct rf_greeter,
 						     recv_op);
-	struct rf_hello hello;
+	const void *message = greeter->recv_buf->mem;
 
 	if (status || greeter->is_closing)
 		return;
-	if (rf_hello_decode(greeter->recv_buf->mem, op->size, &hello) < 0) {
+	if (!take_hello(greeter, message, op->size) &&
+	    !take_resume(greeter, message, op->size))
 		rf_greeter_fail(greeter, -EPROTO, "the first message is no "
 				"HELLO");
-		return;
-	}
-	rf_timer_stop(greeter->config.reactor, &greeter->timer);
-	greeter->state = RF_GREETER_ASKING;
-	greeter->wishes = hello.limits;
-	greeter->events.hello(greeter, &hello, greeter->recv_buf->mem,
-			      op->size);
-	put_back(&greeter->recv_buf);
+	else
+		put_back(&greeter->recv_buf);
 }
 
 static void reply_sent(struct rf_op *op, int status)
@@ -198,7 +228,7 @@ static struct rf_greeter *make_greeter(const struct rf_server_config *config,
 	greeter->events = *events;
 	greeter->context = context;
 	greeter->timer.fire = out_of_time;
-	greeter->recv_op.done = hello_received;
+	greeter->recv_op.done = first_received;
 	greeter->send_op.done = reply_sent;
 	rf_random(greeter->nonce, sizeof(greeter->nonce));
 	greeter->recv_buf = rf_pool_get(config->pool, RF_HELLO_SIZE_MAX);
@@ -265,21 +295,48 @@ const char *rf_greeter_peer(const struct rf_greeter *greeter)
 	return greeter->peer;
 }
 
-/* ---- answering HELLO ------------ */
+/* ---- answering ------------ */
+
+/* What was encoded into send_buf. */
+static int send_it(struct rf_greeter *greeter, int size)
+{
+	const struct rf_sge sge = {
+		.addr = greeter->send_buf->mem,
+		.size = (uint32_t)size,
+		.mr = greeter->config.mr,
+	};
+	const struct rf_work work = { .code = RF_SEND, .op = &greeter->send_op,
+				      .sge = &sge, .sge_count = 1 };
+
+	return rf_ep_post(greeter->ep, &work, 1);
+}
 
 static int send_reply(struct rf_greeter *greeter,
 		      const struct rf_hello_reply *reply,
 		      const struct rf_key *key, const uint8_t *client_proof)
 {
-	struct rf_sge sge = { .addr = greeter->send_buf->mem,
-			      .mr = greeter->config.mr };
-	const struct rf_work work = { .code = RF_SEND, .op = &greeter->send_op,
-				      .sge = &sge, .sge_count = 1 };
+	return send_it(greeter,
+		       rf_hello_reply_encode(greeter->send_buf->mem, reply, key,
+					     greeter->nonce, client_proof));
+}
 
-	sge.size = (uint32_t)rf_hello_reply_encode(greeter->send_buf->mem,
-						   reply, key, greeter->nonce,
-						   client_proof);
-	return rf_ep_post(greeter->ep, &work, 1);
+/* No to a RESUME, in its own form. */
+static int send_resume_refusal(struct rf_greeter *greeter,
+			       const struct rf_hello_reply *reply,
+			       const struct rf_key *key,
+			       const uint8_t *client_proof)
+{
+	struct rf_resume_reply refusal = {
+		.status = reply->status,
+		.version = reply->version,
+		.flags = reply->flags,
+	};
+
+	memcpy(refusal.reason, reply->reason, sizeof(refusal.reason));
+	return send_it(greeter,
+		       rf_resume_reply_encode(greeter->send_buf->mem, &refusal,
+					      key, NULL, greeter->nonce,
+					      client_proof));
 }
 
 void rf_greeter_refuse(struct rf_greeter *greeter,
@@ -293,7 +350,9 @@ void rf_greeter_refuse(struct rf_greeter *greeter,
 	if (greeter->is_closing)
 		return;
 	greeter->err = rf_status_to_errno(reply->status);
-	if (send_reply(greeter, reply, key, client_proof))
+	if (greeter->is_resume
+	    ? send_resume_refusal(greeter, reply, key, client_proof)
+	    : send_reply(greeter, reply, key, client_proof))
 		rf_greeter_fail(greeter, greeter->err, NULL);
 	else
 		rf_timer_start(greeter->config.reactor, &greeter->timer,
@@ -324,7 +383,7 @@ int rf_greeter_admit(struct rf_greeter *greeter,
 	struct rf_channel *channel;
 	int err;
 
-	RF_ASSERT(greeter->state == RF_GREETER_ASKING);
+	RF_ASSERT(greeter->state == RF_GREETER_ASKING && !greeter->is_resume);
 	RF_ASSERT(reply->status == RF_ST_OK);
 	if (!limits_work(greeter, &reply->limits))
 		return -EINVAL;

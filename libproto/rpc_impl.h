@@ -142,6 +142,7 @@ struct rf_greeter {
 	struct rf_channel *channel;	/* once admitted */
 	enum rf_greeter_state state;
 	bool is_closing;
+	bool is_resume;			/* RESUME came, not HELLO */
 	int err;
 	char peer[RF_PEER_NAME_SIZE];
 	uint8_t nonce[RF_NONCE_SIZE];

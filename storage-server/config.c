@@ -46,6 +46,7 @@ int config_init(struct config *config)
 		.inline_max = RF_INLINE_DEFAULT,
 		.hello_ms = 5000,
 		.keepalive_ms = 15000,
+		.lease_ms = 60000,
 		.log_level = RF_LOG_INFO,
 	};
 	config->exports = calloc(CONFIG_EXPORTS_MAX, sizeof(*config->exports));
@@ -278,6 +279,8 @@ static const struct word words[] = {
 	{ "inline-max", WORD_U32, AT(inline_max), 512, 32768, NULL },
 	{ "hello-ms", WORD_U32, AT(hello_ms), 100, 600000, NULL },
 	{ "keepalive-ms", WORD_U32, AT(keepalive_ms), 0, 3600000, NULL },
+	{ "lease-ms", WORD_U32, AT(lease_ms), 100, 86400000, NULL },
+	{ "grace-ms", WORD_U32, AT(grace_ms), 1, 86400000, NULL },
 };
 
 static int set_switch(const struct word *word, const char *place,
@@ -456,6 +459,8 @@ int config_check(struct config *config)
 	if (config->export_count == 0)
 		return complain("configuration", "no export: say what clients "
 				"may mount with --export NAME=SUBDIR");
+	if (config->grace_ms == 0)
+		config->grace_ms = config->lease_ms;
 	if (config->session_staging == 0)
 		config->session_staging = rf_max_u64(config->staging / 2,
 						     STAGING_SESSION_LEAST);

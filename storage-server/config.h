@@ -65,6 +65,9 @@ struct config {
 	uint32_t inline_max;
 	uint32_t hello_ms;		/* from connect to HELLO */
 	uint32_t keepalive_ms;
+	uint32_t lease_ms;		/* a session without a connection lives
+					 * so long */
+	uint32_t grace_ms;		/* after a start; 0: as lease_ms */
 	enum rf_log_level log_level;
 };
 

@@ -43,6 +43,8 @@ static const struct option options[] = {
 	{ "crc", required_argument, NULL, OPT_WORD },
 	{ "hello-ms", required_argument, NULL, OPT_WORD },
 	{ "keepalive-ms", required_argument, NULL, OPT_WORD },
+	{ "lease-ms", required_argument, NULL, OPT_WORD },
+	{ "grace-ms", required_argument, NULL, OPT_WORD },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -71,6 +73,9 @@ static const char help[] =
 "  --greeters N           connections that have not said HELLO (256)\n"
 "  --hello-ms N           how long they may take for it (5000)\n"
 "  --keepalive-ms N       find a dead client after this long (15000)\n"
+"  --lease-ms N           keep what a lost client has open this long (60000)\n"
+"  --grace-ms N           after a start, wait this long for all clients of\n"
+"                         before to come back (as --lease-ms)\n"
 "  --workers N            threads for what waits for the disk (4)\n"
 "  --reactors N           1 in this version\n"
 "  --poll-us N            spin this long before sleeping (0)\n"

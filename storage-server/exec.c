@@ -58,6 +58,8 @@ static const struct operation operations[] = {
 	[RF_OP_DROP_SLOTS] = { exec_op_drop_slots, NEED_NOTHING },
 	[RF_OP_CANCEL] = { exec_op_cancel, NEED_NOTHING },
 	[RF_OP_BYE] = { exec_op_bye, NEED_NOTHING },
+	[RF_OP_RECLAIM] = { exec_op_reclaim, NEED_NOTHING },
+	[RF_OP_RECLAIM_DONE] = { exec_op_reclaim_done, NEED_NOTHING },
 };
 
 /* What must be true before the operation's own code looks. */

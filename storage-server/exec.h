@@ -262,8 +262,12 @@ int exec_use_open(struct exec *e, const rf_handle_t *handle, uint32_t id,
 void exec_unuse_opens(struct exec *e);
 /* The error of a sync of its inode that this open was not told of yet. */
 int exec_take_failure(struct exec *e, uint32_t id);
-/* A new open of an inode, in the session and in the store. */
-int exec_add_open(struct exec *e, uint64_t inode, uint32_t flags, uint32_t *id);
+/* What permissions an open with these RF_OPEN_* needs: MAY_*. */
+unsigned int exec_open_mask(uint32_t flags);
+/* A new open of an inode, in the session and in the store; its number, and the
+ * tag for RECLAIM. */
+int exec_add_open(struct exec *e, uint64_t inode, uint32_t flags, uint32_t *id,
+		  uint64_t *tag);
 /* Committed: take the released away.  Or undo. */
 void exec_settle_opens(struct exec *e);
 void exec_undo_opens(struct exec *e);

@@ -179,14 +179,14 @@ static int create_new(struct exec *e)
 	results->was_created = 1;
 	/* Whoever makes a file may use it as asked, whatever its mode. */
 	return exec_add_open(e, results->attr.inode, args->flags,
-			     &results->open);
+			     &results->open, &results->tag);
 }
 
 static int open_existing(struct exec *e)
 {
 	const struct rf_create_args *args = &e->args.create;
 	struct rf_create_results *results = &e->results.create;
-	unsigned int mask = 0;
+	unsigned int mask = exec_open_mask(args->flags);
 	int err;
 
 	if (S_ISDIR(results->attr.mode))
@@ -195,10 +195,6 @@ static int open_existing(struct exec *e)
 		return -ELOOP;
 	if (!S_ISREG(results->attr.mode))
 		return -ENXIO;
-	if (args->flags & RF_OPEN_READ)
-		mask |= MAY_READ;
-	if (args->flags & (RF_OPEN_WRITE | RF_OPEN_TRUNC))
-		mask |= MAY_WRITE;
 	if ((mask & MAY_WRITE) && e->session->is_read_only)
 		return -EROFS;
 	err = cred_may(exec_cred(e), &results->attr, mask);
@@ -209,7 +205,7 @@ static int open_existing(struct exec *e)
 		return exec_cut(e, &results->attr, exec_op_create);
 	results->handle = exec_move_to(e, &results->attr);
 	return exec_add_open(e, results->attr.inode, args->flags,
-			     &results->open);
+			     &results->open, &results->tag);
 }
 
 int exec_op_create(struct exec *e)

@@ -14,10 +14,30 @@
 
 /* ---- the session's table ------------------------------------------------ */
 
-int exec_add_open(struct exec *e, uint64_t inode, uint32_t flags, uint32_t *id)
+/* The right to execute is one to read. */
+static uint32_t effective(uint32_t flags)
+{
+	return flags & RF_OPEN_EXEC ? flags | RF_OPEN_READ : flags;
+}
+
+static uint64_t tag_of(const struct exec *e, uint64_t inode, uint32_t id,
+		       uint32_t flags)
+{
+	const struct open_proof proof = {
+		.session = e->session->id,
+		.inode = inode,
+		.open = id,
+		.flags = flags,
+	};
+
+	return store_open_tag(e->server->store, &proof);
+}
+
+int exec_add_open(struct exec *e, uint64_t inode, uint32_t flags, uint32_t *id,
+		  uint64_t *tag)
 {
 	struct open_table *opens = &e->session->opens;
-	int err = open_table_add(opens, inode, flags, id);
+	int err = open_table_add(opens, inode, effective(flags), id);
 
 	if (err)
 		return err;
@@ -29,6 +49,7 @@ int exec_add_open(struct exec *e, uint64_t inode, uint32_t flags, uint32_t *id)
 	open_table_find(opens, *id)->failures_seen =
 		store_sync_failures(e->server->store);
 	e->opened[e->opened_count++] = *id;
+	*tag = tag_of(e, inode, *id, effective(flags));
 	return 0;
 }
 
@@ -49,7 +70,7 @@ void exec_undo_opens(struct exec *e)
 
 /* ---- using an open ------------------------------------------------------ */
 
-static unsigned int mask_of(uint32_t flags)
+unsigned int exec_open_mask(uint32_t flags)
 {
 	unsigned int mask = 0;
 
@@ -171,14 +192,13 @@ int exec_op_open(struct exec *e)
 	    (flags & (RF_OPEN_WRITE | RF_OPEN_TRUNC)))
 		err = -EROFS;
 	if (!err)
-		err = cred_may(exec_cred(e), &results->attr, mask_of(flags));
+		err = cred_may(exec_cred(e), &results->attr, exec_open_mask(flags));
 	if (err)
 		return err;
 	if ((flags & RF_OPEN_TRUNC) && e->cut_inode != e->current.inode)
 		return exec_cut(e, &results->attr, exec_op_open);
-	if (flags & RF_OPEN_EXEC)
-		flags |= RF_OPEN_READ;
-	return exec_add_open(e, e->current.inode, flags, &results->open);
+	return exec_add_open(e, e->current.inode, flags, &results->open,
+			     &results->tag);
 }
 
 int exec_op_release(struct exec *e)
@@ -192,5 +212,31 @@ int exec_op_release(struct exec *e)
 	if (!open || open->inode != e->current.inode)
 		return -EBADF;
 	e->released[e->released_count++] = id;
+	return 0;
+}
+
+/* ---- RECLAIM ------------------------------------------------------------ */
+
+int exec_op_reclaim(struct exec *e)
+{
+	const struct rf_reclaim_args *args = &e->args.reclaim;
+	const struct open_proof proof = {
+		.session = e->session->id,
+		.inode = args->handle.inode,
+		.open = args->open,
+		.flags = effective(args->flags),
+	};
+	int err = exec_check_handle(e, &args->handle);
+
+	if (err)
+		return err;
+	if (!store_open_tag_is_valid(e->server->store, &proof, args->tag))
+		return RF_ST_BAD_HANDLE;
+	return session_reclaim(e->session, &proof);
+}
+
+int exec_op_reclaim_done(struct exec *e)
+{
+	(void)e;
 	return 0;
 }

@@ -270,6 +270,23 @@ static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 		send_refusal(greeting);
 }
 
+/* ---- RESUME ------------------------------------------------------------- */
+
+static void on_resume(struct rf_greeter *greeter,
+		      const struct rf_resume *resume, const void *message,
+		      size_t size, const uint8_t proof[RF_PROOF_SIZE])
+{
+	struct greeting *greeting = rf_greeter_context(greeter);
+
+	(void)resume;
+	(void)message;
+	(void)size;
+	greeting->has_said_hello = true;
+	memcpy(greeting->client_proof, proof, RF_PROOF_SIZE);
+	set_refusal(greeting, RF_ST_BAD_EPOCH, "this session is over");
+	send_refusal(greeting);
+}
+
 /* ---- connections -------------------------------------------------------- */
 
 /* Make room for a new one; false: all are too young to be pushed out. */
@@ -313,6 +330,7 @@ void greet(void *context, struct rf_incoming *incoming, const void *hello,
 {
 	static const struct rf_greeter_events events = {
 		.hello = on_hello,
+		.resume = on_resume,
 		.closed = on_closed,
 	};
 	struct listener *listener = context;

@@ -22,6 +22,32 @@ void open_table_fini(struct open_table *table)
 	*table = (struct open_table){ .first_free = NO_INDEX };
 }
 
+static void list_free(struct open_table *table, uint32_t index)
+{
+	struct open *open = &table->v[index];
+
+	if (open->is_listed)
+		return;
+	open->is_listed = true;
+	open->next_free = table->first_free;
+	table->first_free = index;
+}
+
+/* One that is free: a place that was restored is found used, and dropped. */
+static uint32_t take_free(struct open_table *table)
+{
+	while (table->first_free != NO_INDEX) {
+		uint32_t index = table->first_free;
+		struct open *open = &table->v[index];
+
+		table->first_free = open->next_free;
+		open->is_listed = false;
+		if (!open->is_used)
+			return index;
+	}
+	return NO_INDEX;
+}
+
 static int grow(struct open_table *table)
 {
 	uint32_t capacity = table->capacity ? table->capacity * 2
@@ -35,11 +61,11 @@ static int grow(struct open_table *table)
 	v = realloc(table->v, capacity * sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	for (uint32_t i = capacity; i-- > table->capacity; ) {
-		v[i] = (struct open){ .next_free = table->first_free };
-		table->first_free = i;
-	}
 	table->v = v;
+	for (uint32_t i = capacity; i-- > table->capacity; ) {
+		v[i] = (struct open){ .inode = 0 };
+		list_free(table, i);
+	}
 	table->capacity = capacity;
 	return 0;
 }
@@ -54,32 +80,62 @@ static uint32_t id_of(const struct open_table *table, uint32_t index)
 	return (uint32_t)table->v[index].generation << 16 | index;
 }
 
-int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
-	      uint32_t *id)
+static void put(struct open_table *table, uint32_t index, uint64_t inode,
+		uint32_t flags, uint16_t generation)
 {
-	uint16_t generation;
-	struct open *open;
-	uint32_t index;
-	int err;
+	struct open *open = &table->v[index];
 
-	if (table->first_free == NO_INDEX) {
-		err = grow(table);
-		if (err)
-			return err;
-	}
-	index = table->first_free;
-	open = &table->v[index];
-	table->first_free = open->next_free;
-	generation = (uint16_t)(open->generation + 1);
 	*open = (struct open){
 		.inode = inode,
 		.flags = flags,
-		.generation = generation ? generation : 1,
+		.generation = generation,
 		.is_used = true,
+		.is_listed = open->is_listed,
+		.next_free = open->next_free,
 	};
 	table->count++;
+}
+
+int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
+	      uint32_t *id)
+{
+	uint32_t index = take_free(table);
+	uint16_t generation;
+
+	if (index == NO_INDEX) {
+		int err = grow(table);
+
+		if (err)
+			return err;
+		index = take_free(table);
+	}
+	generation = (uint16_t)(table->v[index].generation + 1);
+	put(table, index, inode, flags, generation ? generation : 1);
 	*id = id_of(table, index);
 	return 0;
+}
+
+int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
+		       uint32_t flags)
+{
+	uint32_t index = id & 0xffff;
+	struct open *open;
+
+	if (id >> 16 == 0 || index >= table->limit)
+		return -EBADF;
+	while (index >= table->capacity) {
+		int err = grow(table);
+
+		if (err)
+			return err;
+	}
+	open = &table->v[index];
+	if (!open->is_used) {
+		put(table, index, inode, flags, (uint16_t)(id >> 16));
+		return 0;
+	}
+	return id_of(table, index) == id && !open->is_released &&
+	       open->inode == inode && open->flags == flags ? 0 : -EBADF;
 }
 
 struct open *open_table_find_any(struct open_table *table, uint32_t id)
@@ -108,8 +164,7 @@ void open_table_remove(struct open_table *table, uint32_t id)
 
 	RF_ASSERT(open && open->users == 0);
 	open->is_used = false;
-	open->next_free = table->first_free;
-	table->first_free = id & 0xffff;
+	list_free(table, id & 0xffff);
 	table->count--;
 }
 

@@ -24,6 +24,7 @@ struct open {
 	uint32_t next_free;
 	bool is_used;
 	bool is_released;	/* goes when users is 0 */
+	bool is_listed;		/* among the free ones, maybe while used */
 };
 
 struct open_table {
@@ -45,6 +46,13 @@ void open_table_fini(struct open_table *table);
  */
 int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 	      uint32_t *id);
+/*
+ * The same under the id that it had in a table before this one.  0 also if it
+ * is there already.  -EBADF: no such id, or another open has its place; else as
+ * open_table_add().
+ */
+int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
+		       uint32_t flags);
 bool open_table_is_full(const struct open_table *table);
 /* NULL: there is none, or it was released. */
 struct open *open_table_find(struct open_table *table, uint32_t id);

@@ -100,6 +100,25 @@ void session_open_put(struct session *session, uint32_t id)
 		end_open(session, id, open->inode);
 }
 
+int session_reclaim(struct session *session, const struct open_proof *proof)
+{
+	struct open_table *opens = &session->opens;
+	struct store *store = session->server->store;
+	uint32_t count = opens->count;
+	int err = open_table_restore(opens, proof->open, proof->inode,
+				     proof->flags);
+
+	if (err || opens->count == count)
+		return err;
+	err = store_open_inode(store, proof->inode);
+	if (err)
+		open_table_remove(opens, proof->open);
+	else
+		open_table_find(opens, proof->open)->failures_seen =
+			store_sync_failures(store);
+	return err;
+}
+
 static void close_opens(struct session *session)
 {
 	uint32_t at = 0, id;
@@ -309,6 +328,7 @@ static int fill_reply(struct session *session,
 	reply->session = session->id;
 	reply->epoch = session->epoch;
 	reply->tree = admission->export->tree;
+	reply->lease_ms = server->config->lease_ms;
 	reply->root = store_handle(server->store, admission->export->inode,
 				   admission->export->tree);
 	return 0;

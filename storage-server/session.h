@@ -89,6 +89,9 @@ void session_unbinding(struct session *session);
 
 /* Take an open away, now or when its last user has ended. */
 void session_release(struct session *session, uint32_t id);
+/* An open that the session had before a restart is there again.  0 also if it
+ * is already; -ESTALE, -EBADF (its place is taken), -EMFILE, -ENFILE, -ENOMEM. */
+int session_reclaim(struct session *session, const struct open_proof *open);
 /* Of requests: an open that a worker's operation needs. */
 void session_open_put(struct session *session, uint32_t id);
 

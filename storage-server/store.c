@@ -374,15 +374,29 @@ int store_flush(struct store *store)
 
 /* ---- handles ------------------------------------------------------------- */
 
+/* The hash knows the size: no tag of a handle is one of an open. */
+static uint64_t tag_of(const struct store *store, const void *bytes,
+		       size_t size)
+{
+	uint8_t out[crypto_shorthash_BYTES];
+
+	crypto_shorthash(out, bytes, size, store->volume.handle_key);
+	return rf_load_u64(out);
+}
+
+static bool tags_are_equal(uint64_t a, uint64_t b)
+{
+	return sodium_memcmp(&a, &b, sizeof(a)) == 0;
+}
+
 static uint64_t handle_tag(const struct store *store, uint64_t inode,
 			   uint32_t tree)
 {
-	uint8_t bytes[12], out[crypto_shorthash_BYTES];
+	uint8_t bytes[12];
 
 	rf_store_u64(bytes, inode);
 	rf_store_u32(bytes + 8, tree);
-	crypto_shorthash(out, bytes, sizeof(bytes), store->volume.handle_key);
-	return rf_load_u64(out);
+	return tag_of(store, bytes, sizeof(bytes));
 }
 
 rf_handle_t store_handle(const struct store *store, uint64_t inode,
@@ -393,9 +407,26 @@ rf_handle_t store_handle(const struct store *store, uint64_t inode,
 
 bool store_handle_is_valid(const struct store *store, const rf_handle_t *handle)
 {
-	uint64_t tag = handle_tag(store, handle->inode, handle->tree);
+	return tags_are_equal(handle_tag(store, handle->inode, handle->tree),
+			      handle->tag);
+}
 
-	return sodium_memcmp(&tag, &handle->tag, sizeof(tag)) == 0;
+uint64_t store_open_tag(const struct store *store,
+			const struct open_proof *proof)
+{
+	uint8_t bytes[24];
+
+	rf_store_u64(bytes, proof->session);
+	rf_store_u64(bytes + 8, proof->inode);
+	rf_store_u32(bytes + 16, proof->open);
+	rf_store_u32(bytes + 20, proof->flags);
+	return tag_of(store, bytes, sizeof(bytes));
+}
+
+bool store_open_tag_is_valid(const struct store *store,
+			     const struct open_proof *proof, uint64_t tag)
+{
+	return tags_are_equal(store_open_tag(store, proof), tag);
 }
 
 /* ---- room ---------------------------------------------------------------- */

@@ -117,6 +117,16 @@ rf_handle_t store_handle(const struct store *store, uint64_t inode,
 /* False if forged. */
 bool store_handle_is_valid(const struct store *store, const rf_handle_t *handle);
 
+/* An open that a session was given, for it to show after a restart. */
+struct open_proof {
+	uint64_t session, inode;
+	uint32_t open, flags;
+};
+uint64_t store_open_tag(const struct store *store,
+			const struct open_proof *proof);
+bool store_open_tag_is_valid(const struct store *store,
+			     const struct open_proof *proof, uint64_t tag);
+
 /* ---- who asks ------------------------------------------------------------ */
 
 struct cred {

@@ -182,6 +182,7 @@ static void hello(struct rf_greeter *greeter, const struct rf_hello *in,
 		.version = in->version,
 		.limits = rig->server_limits,
 		.epoch = RPC_EPOCH,
+		.lease_ms = 60000,
 		.session = 1,
 	};
 	uint8_t proof[RF_PROOF_SIZE] = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_hello.c - any bytes as private data, HELLO and HELLO_REPLY
+ * fuzz_hello.c - any bytes as private data, HELLO, RESUME and their answers
  *
  * What decodes must encode to the same bytes again but for the proof, and no
  * input proves a key that the fuzzer does not have.  As in fuzz_codec.c the
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "libproto/base.h"
-#include "libproto/hello.h"
+#include "libproto/resume.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -63,6 +63,47 @@ static void try_reply(const uint8_t *message, size_t size)
 			 message, size);
 }
 
+static const uint8_t secret[RF_SECRET_SIZE] = "neither is this";
+
+static void try_resume(const uint8_t *message, size_t size)
+{
+	uint8_t proof[RF_PROOF_SIZE], again[RF_HELLO_SIZE_MAX];
+	const struct rf_key *which;
+	struct rf_resume resume;
+	int err = rf_resume_decode(message, size, &resume, proof);
+	int checked = rf_resume_verify(message, size, &key, secret, nonce);
+
+	if (err < 0) {
+		RF_ASSERT(err == -EBADMSG && checked == -EBADMSG);
+		return;
+	}
+	RF_ASSERT(checked == -EKEYREJECTED);
+	which = resume.flags & RF_HELLO_NO_KEY ? &no_key : &key;
+	expect_same_body(again, rf_resume_encode(again, &resume, which, secret,
+						 nonce, proof),
+			 message, size);
+}
+
+static void try_resume_reply(const uint8_t *message, size_t size)
+{
+	uint8_t proof[RF_PROOF_SIZE] = { 0 }, again[RF_HELLO_SIZE_MAX];
+	const struct rf_key *which;
+	struct rf_resume_reply reply;
+	int err = rf_resume_reply_decode(message, size, &reply);
+	int checked = rf_resume_reply_verify(message, size, &key, secret,
+					     nonce, proof);
+
+	if (err < 0) {
+		RF_ASSERT(err == -EBADMSG && checked == -EBADMSG);
+		return;
+	}
+	RF_ASSERT(checked == -EKEYREJECTED);
+	which = reply.flags & RF_HELLO_NO_KEY ? &no_key : &key;
+	expect_same_body(again, rf_resume_reply_encode(again, &reply, which,
+						       secret, nonce, proof),
+			 message, size);
+}
+
 static void try_private_data(const uint8_t *data, size_t size)
 {
 	struct rf_hello_connect connect;
@@ -87,6 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	try_private_data(data, size);
 	try_hello(data, size);
 	try_reply(data, size);
+	try_resume(data, size);
+	try_resume_reply(data, size);
 	if (size < RF_HEADER_SIZE)
 		return 0;
 	copy = malloc(size);
@@ -98,6 +141,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	try_hello(copy, size);
 	copy[4] = RF_MSG_HELLO_REPLY;
 	try_reply(copy, size);
+	copy[4] = RF_MSG_RESUME;
+	try_resume(copy, size);
+	copy[4] = RF_MSG_RESUME_REPLY;
+	try_resume_reply(copy, size);
 	free(copy);
 	return 0;
 }

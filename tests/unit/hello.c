@@ -45,6 +45,7 @@ static struct rf_hello_reply some_reply(void)
 		.status = RF_ST_OK, .version = 1,
 		.features = RF_FEATURE_DATA_CRC, .limits = limits,
 		.server_uuid = "server uuid 123", .session = 77, .epoch = 3,
+		.lease_ms = 60000,
 		.tree = 9, .root = { 1, 9, 0x1122334455667788 },
 		.root_attr = { .inode = 1, .mode = S_IFDIR | 0755,
 			       .mtime = { -5, 999999999 } },

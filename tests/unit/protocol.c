@@ -15,6 +15,7 @@
 #include "libproto/base.h"
 #include "libproto/codec.h"
 #include "libproto/hello.h"
+#include "libproto/resume.h"
 
 /* ---- the document -------------------------------------------------------- */
 
@@ -181,6 +182,7 @@ Test(protocol, hello_reply_example)
 			.mode = S_IFDIR | 0755, .nlink = 2, .uid = 1000,
 			.gid = 100, .tree = 1, .block_size = 4096,
 		},
+		.lease_ms = 60000,
 	};
 
 	memset(reply.server_uuid, 0x51, RF_UUID_SIZE);
@@ -196,6 +198,67 @@ Test(protocol, refusal_example)
 	};
 
 	expect_reply("HELLO_REPLY, refused (the same)", &reply);
+}
+
+static int encode_resume(uint8_t *buffer, uint8_t proof[RF_PROOF_SIZE])
+{
+	struct rf_key key = example_key();
+	uint8_t nonce[RF_NONCE_SIZE], secret[RF_SECRET_SIZE];
+	struct rf_resume resume = { .version = 1, .epoch = 1, .session = 7 };
+
+	memset(nonce, 0x4e, sizeof(nonce));
+	memset(secret, 0x73, sizeof(secret));
+	memset(resume.client_uuid, 0xc1, RF_UUID_SIZE);
+	memset(resume.nonce, 0x6f, RF_NONCE_SIZE);
+	return rf_resume_encode(buffer, &resume, &key, secret, nonce, proof);
+}
+
+static void expect_resume_reply(const char *name,
+				const struct rf_resume_reply *reply)
+{
+	struct rf_key key = example_key();
+	uint8_t buffer[RF_HELLO_SIZE_MAX], secret[RF_SECRET_SIZE];
+	uint8_t proof[RF_PROOF_SIZE], nonce[RF_NONCE_SIZE];
+	int size;
+
+	memset(nonce, 0x4e, sizeof(nonce));
+	memset(secret, 0x73, sizeof(secret));
+	encode_resume(buffer, proof);
+	size = rf_resume_reply_encode(buffer, reply, &key, secret, nonce,
+				      proof);
+	expect_example(name, buffer, (size_t)size);
+}
+
+Test(protocol, resume_example)
+{
+	uint8_t buffer[RF_HELLO_SIZE_MAX], proof[RF_PROOF_SIZE];
+	int size = encode_resume(buffer, proof);
+
+	expect_example("RESUME (secret: 32 bytes 0x73, server's nonce: 16 "
+		       "bytes 0x4e)", buffer, (size_t)size);
+}
+
+Test(protocol, resume_reply_example)
+{
+	struct rf_resume_reply reply = {
+		.version = 1, .flags = RF_RESUME_RESTARTED, .epoch = 2,
+		.lease_ms = 60000, .grace_ms = 59500,
+	};
+
+	memset(reply.server_uuid, 0x51, RF_UUID_SIZE);
+	expect_resume_reply("RESUME_REPLY (the same secret and nonce, to the "
+			    "RESUME above)", &reply);
+}
+
+Test(protocol, resume_refusal_example)
+{
+	struct rf_resume_reply reply = {
+		.status = RF_ST_BAD_EPOCH, .version = 1,
+		.reason = "this session is over",
+	};
+
+	expect_resume_reply("RESUME_REPLY, refused (key: 32 bytes 0x6b)",
+			    &reply);
 }
 
 Test(protocol, request_example)

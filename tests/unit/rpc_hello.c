@@ -282,7 +282,8 @@ Test(rpc_hello, aborted_before_it_is_open)
 
 Test(rpc_hello, server_that_gives_more_than_was_wished_is_not_believed)
 {
-	struct rf_hello_reply reply = { .version = 1, .epoch = RPC_EPOCH };
+	struct rf_hello_reply reply = { .version = 1, .epoch = RPC_EPOCH,
+					.lease_ms = 60000 };
 	uint8_t message[RF_HELLO_SIZE_MAX];
 	struct rpc_raw raw;
 	int size;

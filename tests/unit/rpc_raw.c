@@ -376,7 +376,8 @@ static struct rpc_call call, queued_call;
 /* A client with one call on its way, and one that a raw server has QUEUED. */
 static void open_client(void)
 {
-	struct rf_hello_reply reply = { .version = 1, .epoch = RPC_EPOCH };
+	struct rf_hello_reply reply = { .version = 1, .epoch = RPC_EPOCH,
+					.lease_ms = 60000 };
 	int size;
 
 	rpc_client_init(&rig, &client);

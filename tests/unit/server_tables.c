@@ -297,3 +297,55 @@ Test(server_tables, a_released_open_is_found_only_by_its_users)
 	open_table_remove(&opens, id);
 	open_table_fini(&opens);
 }
+
+Test(server_tables, an_open_is_restored_once_and_only_in_a_free_place)
+{
+	struct open_table opens;
+
+	open_table_init(&opens, 200);
+	cr_assert_eq(open_table_restore(&opens, 7 << 16 | 130, 9, 3), 0);
+	cr_assert_eq(open_table_find(&opens, 7 << 16 | 130)->inode, 9);
+	cr_assert_eq(open_table_restore(&opens, 7 << 16 | 130, 9, 3), 0);
+	cr_assert_eq(opens.count, 1, "again is the same");
+	cr_assert_eq(open_table_restore(&opens, 7 << 16 | 130, 10, 3), -EBADF);
+	cr_assert_eq(open_table_restore(&opens, 7 << 16 | 130, 9, 1), -EBADF);
+	cr_assert_eq(open_table_restore(&opens, 8 << 16 | 130, 9, 3), -EBADF);
+	cr_assert_eq(open_table_restore(&opens, 5, 9, 3), -EBADF,
+		     "no id has generation 0");
+	cr_assert_eq(open_table_restore(&opens, 1 << 16 | 200, 9, 3), -EBADF);
+	open_table_find(&opens, 7 << 16 | 130)->is_released = true;
+	cr_assert_eq(open_table_restore(&opens, 7 << 16 | 130, 9, 3), -EBADF);
+	open_table_fini(&opens);
+}
+
+/* All ids of one table go into another while that one gives out new ones. */
+Test(server_tables, restored_and_new_opens_never_share_an_id)
+{
+	enum { LIMIT = 300 };
+	static uint32_t ids[LIMIT];
+	struct open_table before, opens;
+	uint32_t added = 0, id;
+
+	seed();
+	open_table_init(&before, LIMIT);
+	open_table_init(&opens, LIMIT);
+	for (uint32_t i = 0; i < LIMIT; i++)
+		cr_assert_eq(open_table_add(&before, i + 1, 3, &ids[i]), 0);
+	for (uint32_t i = 0; i < LIMIT; i += 1 + pick(3))
+		cr_assert_eq(open_table_restore(&opens, ids[i], i + 1, 3), 0);
+	while (open_table_add(&opens, 1000 + added, 1, &id) == 0) {
+		cr_assert_eq(open_table_find(&opens, id)->inode,
+			     1000 + added++);
+		if (pick(2))
+			open_table_remove(&opens, id);
+	}
+	cr_assert_eq(opens.count, LIMIT);
+	for (uint32_t i = 0; i < LIMIT; i++) {
+		const struct open *open = open_table_find(&opens, ids[i]);
+
+		cr_assert(!open || open->inode == i + 1 ||
+			  open->inode >= 1000);
+	}
+	open_table_fini(&before);
+	open_table_fini(&opens);
+}
