@@ -2,10 +2,11 @@
 /*
  * client.h - what the parts of the mount program know of each other
  *
- *	main.c        rdmafs mount | umount | keygen | version, mount.rdmafs
+ *	main.c        the commands; rdmafs mount | umount, mount.rdmafs
  *	background.c  fork, and the parent that waits until the mount answers
  *	complain.c    the one line that says why a command failed
  *	keygen.c      rdmafs keygen
+ *	doctor.c      rdmafs doctor
  *	options.c     target and -o                   -> struct mount_options
  *	mounting.c    /dev/fuse, mount(2) or fusermount3, unmount, read-ahead
  *	fs.c          the mounted file system: session, reactor, operations
@@ -24,6 +25,8 @@
 #include <sys/types.h>
 
 enum { MOUNT_HOST_MAX = 255, MOUNT_ADDRESSES_MAX = 16 };
+/* Of a wrong command line; 1 is any other failure. */
+enum { EXIT_USAGE = 2 };
 
 struct mount_options {
 	/* [FABRIC://]HOST[:PORT]/EXPORT or HOST:/EXPORT */
@@ -88,6 +91,9 @@ void options_init(struct mount_options *options);
  */
 int options_set_source(struct mount_options *options, const char *source,
 		       char error[OPTIONS_ERROR_MAX]);
+/* A source whose export may be left out: it is then "". */
+int options_set_server(struct mount_options *options, const char *server,
+		       char error[OPTIONS_ERROR_MAX]);
 int options_parse(struct mount_options *options, const char *list,
 		  char error[OPTIONS_ERROR_MAX]);
 
@@ -113,6 +119,14 @@ int background_wait(int child, int ready_fd, const char *mountpoint);
 
 /* rdmafs keygen FILE.  The exit status; why it failed was said. */
 int keygen(const char *path);
+
+/* ---- doctor.c ------------------------------------------------------------ */
+
+/*
+ * rdmafs doctor [-q] [-w SECONDS] [-o OPTIONS] [SERVER].  The exit status: 0, 1
+ * if a problem was found, EXIT_USAGE; what is wrong with the words was said.
+ */
+int doctor_command(int argc, char **argv);
 
 /* ---- fs.c ---------------------------------------------------------------- */
 

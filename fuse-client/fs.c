@@ -105,20 +105,6 @@ static void log_calls(const struct fs *fs)
 	       stats.slots_used, stats.slots_used_most, fs->limits.slots);
 }
 
-static void log_fabric(const struct fs *fs)
-{
-	struct rf_fabric_stats stats;
-
-	rf_fabric_stats(fs->fabric, &stats);
-	rf_log(RF_LOG_INFO, "%s: registrations %" PRIu64 ", sends %" PRIu64
-	       " (%" PRIu64 " bytes), reads %" PRIu64 " (%" PRIu64
-	       " bytes), writes %" PRIu64 " (%" PRIu64 " bytes), rights "
-	       "refused %" PRIu64, rf_fabric_scheme(fs->fabric),
-	       stats.registrations, stats.sends, stats.send_bytes, stats.reads,
-	       stats.read_bytes, stats.writes, stats.write_bytes,
-	       stats.rights_refused);
-}
-
 static void log_pool(const struct fs *fs)
 {
 	struct rf_pool_stats stats;
@@ -136,8 +122,14 @@ static void log_stats(const struct fs *fs)
 {
 	log_requests(fs);
 	log_calls(fs);
-	log_fabric(fs);
+	if (fs->fabric)
+		rf_figures_log_fabric("", fs->fabric);
 	log_pool(fs);
+}
+
+static void tell_stats(void *context)
+{
+	log_stats(context);
 }
 
 /* ---- signals -------------------------------------------------------------- */
@@ -276,6 +268,11 @@ static int start(struct fs *fs, int fuse_fd)
 		return err;
 	fs->hook.run = end_of_turn;
 	rf_hook_add(fs->reactor, &fs->hook);
+	fs->figures.log = tell_stats;
+	fs->figures.context = fs;
+	/* The doctor must do without, if it can't be had. */
+	if (rf_figures_open(&fs->figures, fs->reactor) < 0)
+		rf_log(RF_LOG_WARN, "no socket to tell figures on");
 	fs->check_timer.fire = check;
 	check(&fs->check_timer);
 	write_start(fs);
@@ -351,6 +348,7 @@ static void stop_reactor(struct fs *fs)
 	if (fs->hook.run)
 		rf_hook_remove(fs->reactor, &fs->hook);
 	rf_timer_stop(fs->reactor, &fs->check_timer);
+	rf_figures_close(&fs->figures);
 	connect_fini(fs);
 	rf_reactor_destroy(fs->reactor);
 }

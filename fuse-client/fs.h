@@ -33,6 +33,7 @@
 #include "slots.h"
 
 #include "libproto/fabric.h"
+#include "libproto/figures.h"
 #include "libproto/pool.h"
 #include "libproto/reactor.h"
 
@@ -217,6 +218,7 @@ struct fs {
 	unsigned int invalidating;
 	uint64_t ticks;			/* moments, see given.h */
 	struct rf_hook hook;
+	struct rf_figures figures;
 	struct rf_timer check_timer;
 
 	/* /dev/fuse */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - rdmafs mount | umount | keygen | version, and mount.rdmafs
+ * main.c - the commands: rdmafs mount | umount | ..., and mount.rdmafs
  *
  * Operation.  A mount connects first and mounts then, so that a server that is
  * not there leaves no dead mount behind.  Unless -f was given all that happens
@@ -18,18 +18,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2 };
-
 static const char usage_text[] =
 "usage: rdmafs mount [FABRIC://]HOST[:PORT]/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
 "       rdmafs mount HOST:/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
 "       rdmafs umount [-l] MOUNTPOINT\n"
 "       rdmafs keygen FILE\n"
+"       rdmafs doctor [-q] [-w SECONDS] [-o OPTIONS] [HOST[:PORT][/EXPORT]]\n"
 "       rdmafs version\n"
 "       mount -t rdmafs SOURCE MOUNTPOINT [-o OPTIONS]\n"
 "\n"
 "  -f   stay in the foreground and log to stderr\n"
 "  -l   take the mount out of the tree now, even if it is in use\n"
+"  -q   tell only warnings and problems\n"
+"  -w   look at the counters twice, and tell what grew in between\n"
 "\n"
 "Options after -o, separated by commas (defaults in brackets):\n"
 "  key=FILE            the cluster key, made by rdmafs keygen\n"
@@ -247,6 +248,7 @@ static const struct {
 	{ "umount", command_umount },
 	{ "unmount", command_umount },
 	{ "keygen", command_keygen },
+	{ "doctor", doctor_command },
 	{ "version", command_version },
 	{ "--version", command_version },
 	{ "help", command_help },

@@ -139,33 +139,68 @@ static bool take_export(struct mount_options *options, const char *at)
 	       take(options->export, sizeof(options->export), at, size);
 }
 
-int options_set_source(struct mount_options *options, const char *source,
-		       char error[OPTIONS_ERROR_MAX])
+/* "[FABRIC://]HOST[:PORT]"; gives what follows, or NULL and the error. */
+static const char *take_server(struct mount_options *options,
+			       const char *source,
+			       char error[OPTIONS_ERROR_MAX])
 {
 	const char *at = source;
 	const char *host;
 
 	if (!take(options->source, sizeof(options->source), source,
-		  strlen(source)))
-		return wrong(error, "the source is longer than %zu bytes",
-			     sizeof(options->source) - 1);
+		  strlen(source))) {
+		wrong(error, "the source is longer than %zu bytes",
+		      sizeof(options->source) - 1);
+		return NULL;
+	}
 	at = take_scheme(options, at);
-	if (!at)
-		return wrong(error, "%s: no fabric in front of '://'", source);
+	if (!at) {
+		wrong(error, "%s: no fabric in front of '://'", source);
+		return NULL;
+	}
 	host = at;
 	at = take_host(options, at);
-	if (!at)
-		return wrong(error, "%s: no host; write "
-			     "[FABRIC://]HOST[:PORT]/EXPORT", source);
+	if (!at) {
+		wrong(error, "%s: no host; write "
+		      "[FABRIC://]HOST[:PORT]/EXPORT", source);
+		return NULL;
+	}
 	at = take_port(options, at);
+	if (!at) {
+		wrong(error, "%s: a port is 1 to 65535", source);
+		return NULL;
+	}
+	if (*host == '[' || *at != ':')
+		return at;
+	wrong(error, "%s: write an IPv6 address in brackets, as in "
+	      "[::1]/EXPORT", source);
+	return NULL;
+}
+
+int options_set_source(struct mount_options *options, const char *source,
+		       char error[OPTIONS_ERROR_MAX])
+{
+	const char *at = take_server(options, source, error);
+
 	if (!at)
-		return wrong(error, "%s: a port is 1 to 65535", source);
-	if (*host != '[' && *at == ':')
-		return wrong(error, "%s: write an IPv6 address in brackets, "
-			     "as in [::1]/EXPORT", source);
+		return -EINVAL;
 	if (!take_export(options, at))
 		return wrong(error, "%s: no export; write "
 			     "[FABRIC://]HOST[:PORT]/EXPORT", source);
+	return 0;
+}
+
+int options_set_server(struct mount_options *options, const char *server,
+		       char error[OPTIONS_ERROR_MAX])
+{
+	const char *at = take_server(options, server, error);
+
+	if (!at)
+		return -EINVAL;
+	options->export[0] = 0;
+	if (*at && strcmp(at, "/") != 0 && !take_export(options, at))
+		return wrong(error, "%s: write [FABRIC://]HOST[:PORT][/EXPORT]",
+			     server);
 	return 0;
 }
 

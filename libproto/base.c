@@ -12,6 +12,7 @@
 
 static enum rf_log_level log_level = RF_LOG_INFO;
 static bool log_goes_to_syslog;
+static __thread struct rf_log_capture *log_capture;
 
 static const char *const level_words[] = { "error", "warn", "info", "debug" };
 
@@ -37,6 +38,25 @@ void rf_log_to_syslog(const char *program)
 	log_goes_to_syslog = true;
 }
 
+void rf_log_capture(struct rf_log_capture *capture)
+{
+	log_capture = capture;
+}
+
+/* A whole line or nothing of it. */
+static void append(struct rf_log_capture *capture, const char *format,
+		   va_list args)
+{
+	const size_t room = capture->room - capture->size;
+	int size = vsnprintf(capture->text + capture->size, room, format, args);
+
+	if (size >= 0 && (size_t)size + 2 <= room) {
+		capture->size += (size_t)size;
+		capture->text[capture->size++] = '\n';
+	}
+	capture->text[capture->size] = '\0';
+}
+
 int rf_log_parse_level(const char *word, enum rf_log_level *out)
 {
 	for (size_t i = 0; i < RF_ARRAY_SIZE(level_words); i++)
@@ -55,6 +75,12 @@ void rf_log(enum rf_log_level level, const char *format, ...)
 	int prefix, size;
 	va_list args;
 
+	if (log_capture) {
+		va_start(args, format);
+		append(log_capture, format, args);
+		va_end(args);
+		return;
+	}
 	if (level > log_level)
 		return;
 	prefix = snprintf(line, sizeof(line), "%s ", level_words[level]);

@@ -152,6 +152,16 @@ void rf_log_set_level(enum rf_log_level level);
 enum rf_log_level rf_log_get_level(void);
 void rf_log_to_syslog(const char *program);
 
+/*
+ * While capture is not NULL, what this thread logs is appended to its text, at
+ * every level, and goes nowhere else; what has no room is left out.
+ */
+struct rf_log_capture {
+	char *text;		/* always ends in 0 */
+	size_t room, size;
+};
+void rf_log_capture(struct rf_log_capture *capture);
+
 /* "error", "warn", "info" or "debug"; -EINVAL for another word. */
 int rf_log_parse_level(const char *word, enum rf_log_level *out);
 

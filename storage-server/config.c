@@ -453,10 +453,11 @@ static void add_default_listen(struct config *config)
 
 int config_check(struct config *config)
 {
-	if (!*config->store)
+	/* A doctor judges what is given, and the defaults. */
+	if (!*config->store && !config->wants_doctor)
 		return complain("configuration", "no store: say where with "
 				"--store DIR");
-	if (config->export_count == 0)
+	if (config->export_count == 0 && !config->wants_doctor)
 		return complain("configuration", "no export: say what clients "
 				"may mount with --export NAME=SUBDIR");
 	if (config->grace_ms == 0)

@@ -69,6 +69,8 @@ struct config {
 					 * so long */
 	uint32_t grace_ms;		/* after a start; 0: as lease_ms */
 	enum rf_log_level log_level;
+	bool wants_doctor;		/* judge this host, serve nothing */
+	uint32_t doctor_watch_s;
 };
 
 /* The defaults.  -ENOMEM. */

@@ -8,6 +8,8 @@
  */
 #include "config.h"
 
+#include "libproto/doctor.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -16,12 +18,14 @@
 #define RDMAFS_VERSION "0.1"
 #endif
 
-enum { OPT_HELP = 'h', OPT_VERSION = 'V', OPT_CONFIG = 'c', OPT_WORD = 1 };
+enum { OPT_HELP = 'h', OPT_VERSION = 'V', OPT_CONFIG = 'c', OPT_WORD = 1,
+       OPT_DOCTOR };
 
 static const struct option options[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "doctor", optional_argument, NULL, OPT_DOCTOR },
 	{ "listen", required_argument, NULL, OPT_WORD },
 	{ "store", required_argument, NULL, OPT_WORD },
 	{ "key-file", required_argument, NULL, OPT_WORD },
@@ -82,6 +86,8 @@ static const char help[] =
 "  --inline-max BYTES     data inside messages up to this (4096)\n"
 "  --crc yes|no           checksums over data on the way (yes)\n"
 "  --log-level WORD       error, warn, info, debug (info)\n"
+"  --doctor[=SECONDS]     serve nothing, but tell what is wrong with RDMA on\n"
+"                         this host; watch the counters for so long\n"
 "  --help, --version\n"
 "\n"
 "SIGTERM: finish, and exit 0.  SIGUSR1: write figures to the log.\n";
@@ -114,6 +120,21 @@ static int take_word(struct config *config, const struct option *option,
 			  option->has_arg == no_argument ? "yes" : optarg);
 }
 
+static int take_doctor(struct config *config)
+{
+	uint64_t seconds = 0;
+
+	config->wants_doctor = true;
+	if (optarg && (config_parse_size(optarg, &seconds) < 0 ||
+		       seconds > DOCTOR_WATCH_MAX)) {
+		fprintf(stderr, "rdmafsd: --doctor=%s: takes a number of "
+			"seconds\n", optarg);
+		return -EINVAL;
+	}
+	config->doctor_watch_s = (uint32_t)seconds;
+	return 0;
+}
+
 static int read_options(struct config *config, int argc, char **argv)
 {
 	bool has_listen = false;
@@ -136,6 +157,10 @@ static int read_options(struct config *config, int argc, char **argv)
 			err = take_word(config, &options[index], &has_listen);
 			if (err)
 				return err;
+			break;
+		case OPT_DOCTOR:
+			if (take_doctor(config) < 0)
+				return -EINVAL;
 			break;
 		default:
 			fputs("rdmafsd: see rdmafsd --help\n", stderr);

@@ -6,10 +6,12 @@
  * SIGTERM and SIGINT drain, a second one ends at once; SIGUSR1 and SIGHUP write
  * figures to the log.
  * Exit status.  0 after a drain, 1 when the server could not start, 2 when the
- * configuration is wrong.
+ * configuration is wrong.  With --doctor: 1 if it found a problem.
  */
 #include "config.h"
 #include "server.h"
+
+#include "libproto/figures.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -27,8 +29,14 @@ struct program {
 	struct rf_reactor *reactor;
 	struct server *server;
 	struct rf_watch signals;
+	struct rf_figures figures;
 	int signal_fd;
 };
+
+static void log_figures(void *context)
+{
+	server_log_figures(context);
+}
 
 static void stopped(struct server *server)
 {
@@ -113,6 +121,11 @@ static int serve(struct program *program, const struct config *config)
 	err = server_create(config, program->reactor, &program->server);
 	if (err)
 		goto out;
+	program->figures.log = log_figures;
+	program->figures.context = program->server;
+	/* The doctor must do without, if it can't be had. */
+	if (rf_figures_open(&program->figures, program->reactor) < 0)
+		rf_log(RF_LOG_WARN, "no socket to tell figures on");
 	program->signals.ready = on_signal;
 	err = rf_watch_start(program->reactor, &program->signals,
 			     program->signal_fd, EPOLLIN);
@@ -120,6 +133,7 @@ static int serve(struct program *program, const struct config *config)
 		rf_reactor_run(program->reactor);
 		rf_watch_stop(program->reactor, &program->signals);
 	}
+	rf_figures_close(&program->figures);
 	server_destroy(program->server);
 	if (!err)
 		rf_log(RF_LOG_INFO, "stopped");
@@ -140,7 +154,9 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	ret = config_parse(&config, argc, argv);
-	if (ret == 0) {
+	if (ret == 0 && config.wants_doctor) {
+		ret = server_doctor(&config);
+	} else if (ret == 0) {
 		rf_log_set_level(config.log_level);
 		raise_file_limit();
 		tune_malloc();

@@ -161,6 +161,18 @@ static void plan_arena(struct server *server, struct rf_pool_config *pool)
 	pool->class_count = count;
 }
 
+uint64_t server_arena_size(const struct config *config)
+{
+	struct server server = { .config = config };
+	struct rf_pool_config pool = { .name = "arena" };
+	uint64_t size = 0;
+
+	plan_arena(&server, &pool);
+	for (unsigned int i = 0; i < pool.class_count; i++)
+		size += (uint64_t)pool.classes[i].size * pool.classes[i].count;
+	return size;
+}
+
 static int make_arena(struct server *server)
 {
 	struct rf_pool_config config = {

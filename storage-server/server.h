@@ -133,6 +133,12 @@ void server_destroy(struct server *server);
 
 void server_log_figures(struct server *server);
 
+/* Bytes of the arena, which is registered for each fabric. */
+uint64_t server_arena_size(const struct config *config);
+
+/* doctor.c: rdmafsd --doctor.  The exit status.  [blocks] */
+int server_doctor(const struct config *config);
+
 /* The port of the listener number index, for tests. */
 int server_address(const struct server *server, unsigned int index,
 		   struct sockaddr_storage *out);

@@ -9,8 +9,9 @@
  */
 #include "transport.h"
 
+#include "libproto/figures.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -274,21 +275,7 @@ void server_fill_rpc_config(const struct server *server,
 
 void transports_log_figures(const struct server *server)
 {
-	for (unsigned int i = 0; i < server->transport_count; i++) {
-		const struct transport *transport = &server->transports[i];
-		struct rf_fabric_stats stats;
-
-		rf_fabric_stats(transport->fabric, &stats);
-		rf_log(RF_LOG_INFO, "figures: %s: %" PRIu64 " registrations, %"
-		       PRIu64 " binds, %" PRIu64 " invalidates, %" PRIu64
-		       " sends, %" PRIu64 " receives, %" PRIu64 " reads served "
-		       "(%" PRIu64 " MiB), %" PRIu64 " writes landed (%" PRIu64
-		       " MiB), %" PRIu64 " rights refused, %" PRIu64
-		       " connections, %" PRIu64 " overruns", transport->scheme,
-		       stats.registrations, stats.binds, stats.invalidates,
-		       stats.sends, stats.recvs, stats.reads_served,
-		       stats.read_bytes_served >> 20, stats.writes_landed,
-		       stats.write_bytes_landed >> 20, stats.rights_refused,
-		       stats.accepts, stats.cq_overruns);
-	}
+	for (unsigned int i = 0; i < server->transport_count; i++)
+		rf_figures_log_fabric("figures: ",
+				      server->transports[i].fabric);
 }

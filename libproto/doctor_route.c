@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * doctor_route.c - which way leads to an address: the kernel's table, rdma_cm
+ *
+ * Source: rtnetlink(7), RTM_GETROUTE.
+ */
+#include "doctor_impl.h"
+#include "doctor_io.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { ANSWER_MAX = 8192, ANSWER_MS = 2000 };
+
+/* ---- addresses ----------------------------------------------------------- */
+
+static const void *bytes_of(const struct sockaddr_storage *addr, size_t *size)
+{
+	if (addr->ss_family == AF_INET) {
+		*size = 4;
+		return &((const struct sockaddr_in *)addr)->sin_addr;
+	}
+	*size = 16;
+	return &((const struct sockaddr_in6 *)addr)->sin6_addr;
+}
+
+static void address_text(const struct sockaddr_storage *addr, char out[64])
+{
+	size_t size;
+	const void *bytes = bytes_of(addr, &size);
+
+	if (!inet_ntop(addr->ss_family, bytes, out, 64))
+		out[0] = '\0';
+}
+
+static int resolve(struct doctor_path *path)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_NUMERICSERV };
+	struct addrinfo *found;
+	char port[8];
+
+	snprintf(port, sizeof(port), "%u", path->target.port);
+	path->resolve_err = getaddrinfo(path->target.host, port, &hints,
+					&found);
+	if (path->resolve_err)
+		return -EHOSTUNREACH;
+	memcpy(&path->address, found->ai_addr, found->ai_addrlen);
+	path->address_size = found->ai_addrlen;
+	freeaddrinfo(found);
+	address_text(&path->address, path->address_text);
+	return 0;
+}
+
+/* The netdev that has this address; "" if none. */
+static void netdev_of(const struct sockaddr_storage *addr,
+		      char out[IFNAMSIZ])
+{
+	struct ifaddrs *list, *at;
+	size_t size;
+	const void *bytes = bytes_of(addr, &size), *other;
+
+	out[0] = '\0';
+	if (getifaddrs(&list) < 0)
+		return;
+	for (at = list; at; at = at->ifa_next) {
+		if (!at->ifa_addr ||
+		    at->ifa_addr->sa_family != addr->ss_family)
+			continue;
+		other = bytes_of((const void *)at->ifa_addr, &size);
+		if (memcmp(bytes, other, size) == 0)
+			snprintf(out, IFNAMSIZ, "%s", at->ifa_name);
+	}
+	freeifaddrs(list);
+}
+
+/* ---- the kernel's answer ------------------------------------------------- */
+
+static void copy_address(const struct rtattr *attr, int family,
+			 struct sockaddr_storage *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->ss_family = (sa_family_t)family;
+	if (family == AF_INET)
+		memcpy(&((struct sockaddr_in *)out)->sin_addr, RTA_DATA(attr),
+		       4);
+	else
+		memcpy(&((struct sockaddr_in6 *)out)->sin6_addr,
+		       RTA_DATA(attr), 16);
+}
+
+static void take_attr(const struct rtattr *attr, int family,
+		      struct doctor_path *path)
+{
+	const size_t size = family == AF_INET ? 4 : 16;
+	struct sockaddr_storage addr;
+	unsigned int index;
+
+	if (attr->rta_type == RTA_OIF &&
+	    RTA_PAYLOAD(attr) == sizeof(index)) {
+		memcpy(&index, RTA_DATA(attr), sizeof(index));
+		if (!if_indextoname(index, path->netdev))
+			path->netdev[0] = '\0';
+	} else if (RTA_PAYLOAD(attr) != size) {
+		return;
+	} else if (attr->rta_type == RTA_PREFSRC) {
+		copy_address(attr, family, &path->source);
+		address_text(&path->source, path->source_text);
+	} else if (attr->rta_type == RTA_GATEWAY) {
+		copy_address(attr, family, &addr);
+		address_text(&addr, path->gateway);
+	}
+}
+
+static int take_answer(const struct nlmsghdr *header, struct doctor_path *path)
+{
+	const struct rtmsg *route = NLMSG_DATA(header);
+	const struct rtattr *attr = RTM_RTA(route);
+	unsigned int left = (unsigned int)RTM_PAYLOAD(header);
+
+	if (header->nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(header))->error;
+	if (header->nlmsg_type != RTM_NEWROUTE)
+		return -EPROTO;
+	path->is_local = route->rtm_type == RTN_LOCAL;
+	if (route->rtm_type == RTN_UNREACHABLE ||
+	    route->rtm_type == RTN_BLACKHOLE ||
+	    route->rtm_type == RTN_PROHIBIT)
+		return -ENETUNREACH;
+	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+		take_attr(attr, route->rtm_family, path);
+	if (path->is_local) {
+		path->source = path->address;
+		memcpy(path->source_text, path->address_text,
+		       sizeof(path->source_text));
+		netdev_of(&path->address, path->netdev);
+	}
+	return 0;
+}
+
+static int ask_kernel(struct doctor_path *path)
+{
+	struct {
+		struct nlmsghdr header;
+		struct rtmsg route;
+		char attrs[64];
+	} request = {
+		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+			    .nlmsg_type = RTM_GETROUTE,
+			    .nlmsg_flags = NLM_F_REQUEST },
+		.route = { .rtm_family = (unsigned char)
+				   path->address.ss_family },
+	};
+	_Alignas(8) char answer[ANSWER_MAX];
+	size_t size;
+	const void *bytes = bytes_of(&path->address, &size);
+	struct rtattr *attr = (struct rtattr *)request.attrs;
+	int fd = doctor_netlink_open(NETLINK_ROUTE, ANSWER_MS);
+	ssize_t got;
+
+	if (fd < 0)
+		return fd;
+	attr->rta_type = RTA_DST;
+	attr->rta_len = (unsigned short)RTA_LENGTH(size);
+	memcpy(RTA_DATA(attr), bytes, size);
+	request.header.nlmsg_len += attr->rta_len;
+	request.route.rtm_dst_len = (unsigned char)(size * 8);
+	got = send(fd, &request, request.header.nlmsg_len, 0) < 0 ? -1 :
+	      recv(fd, answer, sizeof(answer), 0);
+	close(fd);
+	if (got < 0)
+		return -errno;
+	if (!NLMSG_OK((const struct nlmsghdr *)answer, (size_t)got))
+		return -EPROTO;
+	return take_answer((const struct nlmsghdr *)answer, path);
+}
+
+/* ---- rdma_cm ------------------------------------------------------------- */
+
+static void ask_rdma_cm(struct doctor_path *path)
+{
+	char uri[256];
+	const char *name;
+
+	if (rf_fabric_route("verbs", (const struct sockaddr *)&path->address,
+			    path->address_size, uri, sizeof(uri)))
+		return;
+	name = strstr(uri, "://");
+	if (name)
+		snprintf(path->rdma_device, sizeof(path->rdma_device), "%.*s",
+			 DOCTOR_WORD - 1, name + 3);
+}
+
+static bool is_any(const struct sockaddr_storage *addr)
+{
+	static const uint8_t zeroes[16];
+	size_t size;
+	const void *bytes = bytes_of(addr, &size);
+
+	return memcmp(bytes, zeroes, size) == 0;
+}
+
+void doctor_find_path(struct doctor_path *path, bool may_ask_rdma_cm)
+{
+	if (resolve(path))
+		return;
+	path->is_any = is_any(&path->address);
+	if (path->is_any)
+		return;
+	path->route_err = ask_kernel(path);
+	if (may_ask_rdma_cm && !path->route_err)
+		ask_rdma_cm(path);
+}
