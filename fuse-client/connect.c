@@ -75,6 +75,7 @@ static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
 
 	fs->limits = *rf_client_limits(client);
 	fs->has_crc = (rf_client_features(client) & RF_FEATURE_DATA_CRC) != 0;
+	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
 	fs->root = reply->root;
 	fs->root_attr = reply->root_attr;
 	fs->is_open = true;

@@ -195,6 +195,8 @@ struct fs {
 	struct rf_client *client;	/* NULL: lost or closed */
 	struct rf_hello_limits limits;
 	bool has_crc;
+	bool has_windows;		/* the server; else its keys can't be
+					 * invalidated */
 	bool is_open;			/* HELLO succeeded */
 	bool is_lost;
 	bool is_leaving;		/* BYE was said */

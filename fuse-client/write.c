@@ -7,8 +7,8 @@
  * inside the message, or as much as the slots reach.  Slots are taken first
  * come, first served.  The one-sided WRITEs of write_block each and the message
  * are posted together: their order on the channel makes it one round trip.  The
- * message invalidates the first slot's key on its way in, so that the server
- * checks and stores data which can't change any more.  The answer brings the
+ * message invalidates the first slot's key on its way in, if the server has keys
+ * that can be, so that it checks and stores data which can't change any more.  The answer brings the
  * slots back with new keys.
  *
  * Slots are asked for when writes wait, up to write_slots.  If the server has
@@ -169,7 +169,7 @@ static void send_message(struct request *r, unsigned int work_count)
 	r->call.works = work_count ? r->works : NULL;
 	r->call.work_count = work_count;
 	/* The server's, whatever our own device can do. */
-	if (r->taken.count)
+	if (r->taken.count && r->fs->has_windows)
 		r->call.inv_key = r->taken.v[0].rkey;
 	request_send(r, r->write.is_xattr ? setxattr_answered : write_answered);
 }

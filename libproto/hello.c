@@ -19,7 +19,10 @@ _Static_assert(RF_HEADER_SIZE + 216 + 2 + RF_REASON_MAX + RF_PROOF_SIZE <=
 
 #define MAGIC 0x53466452u	/* "RdFS" */
 
-enum { HELLO_FLAGS_ALL = RF_HELLO_NO_KEY | RF_HELLO_READ_ONLY };
+enum {
+	HELLO_FLAGS_ALL = RF_HELLO_NO_KEY | RF_HELLO_READ_ONLY,
+	REPLY_FLAGS_ALL = HELLO_FLAGS_ALL | RF_HELLO_NO_WINDOWS,
+};
 
 /* ---- private data of connect and accept ---------------------------------- */
 
@@ -100,9 +103,9 @@ bool rf_hello_limits_are_usable(const struct rf_hello_limits *limits)
 	       limits->block_max >= 1;
 }
 
-static bool get_flags(struct rf_cursor *cur, uint16_t *out)
+static bool get_flags(struct rf_cursor *cur, uint16_t *out, unsigned int all)
 {
-	return rf_get_u16(cur, out) && (*out & ~HELLO_FLAGS_ALL) == 0;
+	return rf_get_u16(cur, out) && (*out & ~all) == 0;
 }
 
 /* ---- proofs -------------------------------------------------------------- */
@@ -159,7 +162,7 @@ int rf_hello_decode(const void *message, size_t size, struct rf_hello *out)
 	if (rf_hello_open(message, size, RF_MSG_HELLO, &cur) < 0)
 		return -EBADMSG;
 	if (!rf_get_u16(&cur, &out->version) ||
-	    !get_flags(&cur, &out->flags) ||
+	    !get_flags(&cur, &out->flags, HELLO_FLAGS_ALL) ||
 	    !rf_get_u32(&cur, &zero) || zero != 0 ||
 	    !rf_get_u64(&cur, &out->features) ||
 	    !get_limits(&cur, &out->limits) ||
@@ -221,7 +224,8 @@ int rf_hello_reply_encode(void *buffer, const struct rf_hello_reply *in,
 			  const uint8_t server_nonce[RF_NONCE_SIZE],
 			  const uint8_t client_proof[RF_PROOF_SIZE])
 {
-	uint16_t flags = rf_flags_with_key(in->flags, HELLO_FLAGS_ALL, key), zero = 0;
+	uint16_t flags = rf_flags_with_key(in->flags, REPLY_FLAGS_ALL, key);
+	uint16_t zero = 0;
 	uint8_t proof[RF_PROOF_SIZE];
 	struct rf_enc enc;
 
@@ -248,7 +252,7 @@ int rf_hello_reply_decode(const void *message, size_t size,
 		return -EBADMSG;
 	if (!rf_get_u16(&cur, &out->status) ||
 	    !rf_get_u16(&cur, &out->version) ||
-	    !get_flags(&cur, &out->flags) ||
+	    !get_flags(&cur, &out->flags, REPLY_FLAGS_ALL) ||
 	    !rf_get_u16(&cur, &zero) || zero != 0)
 		return -EBADMSG;
 	if (out->status == RF_ST_OK && !get_session(&cur, out))

@@ -84,6 +84,8 @@ int rf_hello_accept_decode(const void *data, size_t size,
 enum rf_hello_flags {
 	RF_HELLO_NO_KEY = 1 << 0,
 	RF_HELLO_READ_ONLY = 1 << 1,	/* wish; in the reply: the export is */
+	RF_HELLO_NO_WINDOWS = 1 << 2,	/* in the reply only: no Send with
+					 * Invalidate, please */
 };
 
 /* Features: bits that both must set to use.  None is defined yet but CRC. */

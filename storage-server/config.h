@@ -56,6 +56,8 @@ struct config {
 	uint64_t staging;		/* bytes, of all sessions */
 	uint64_t session_staging;	/* bytes, of one; 0: half of staging */
 	uint64_t reserve;		/* bytes kept free on the store's disk */
+	uint64_t slice_staging;		/* bytes, of one slice (slice.h) */
+	uint32_t slices;		/* of each device without windows */
 	uint32_t sessions;
 	uint32_t greeters;		/* connections without HELLO */
 	uint32_t opens;			/* of one session */

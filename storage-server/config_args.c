@@ -33,6 +33,8 @@ static const struct option options[] = {
 	{ "insecure", no_argument, NULL, OPT_WORD },
 	{ "staging", required_argument, NULL, OPT_WORD },
 	{ "session-staging", required_argument, NULL, OPT_WORD },
+	{ "slice-staging", required_argument, NULL, OPT_WORD },
+	{ "slices", required_argument, NULL, OPT_WORD },
 	{ "sessions", required_argument, NULL, OPT_WORD },
 	{ "greeters", required_argument, NULL, OPT_WORD },
 	{ "opens", required_argument, NULL, OPT_WORD },
@@ -72,6 +74,9 @@ static const char help[] =
 "  --staging BYTES        memory that data pass through, in all (64M)\n"
 "  --session-staging BYTES    and of one session (half of it)\n"
 "  --sessions N           clients at once (64)\n"
+"  --slices N             connections of an RDMA device without memory windows\n"
+"                         (16), which have memory of their own, used or not:\n"
+"  --slice-staging BYTES  of each, for data (8M)\n"
 "  --slots N              requests in flight of one session (64)\n"
 "  --opens N              open files of one session (16384)\n"
 "  --greeters N           connections that have not said HELLO (256)\n"

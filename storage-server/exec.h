@@ -135,6 +135,7 @@ struct exec {
 	struct grant *held[RF_GRANTS_MAX];	/* slots it named */
 	uint8_t held_by[RF_GRANTS_MAX];		/* op_index */
 	bool held_was_killed[RF_GRANTS_MAX];	/* or need not be, by the Send */
+	bool held_is_copied[RF_GRANTS_MAX];	/* to its shadow, if it has one */
 	unsigned int held_count;
 	unsigned int fences;		/* unbinds that are not done */
 	exec_step fence_step;		/* after the last of them */
@@ -223,9 +224,9 @@ int exec_hold(struct exec *e, const rf_pieces_t *pieces, exec_step step);
 void exec_rearm(struct exec *e, rf_grants_t *out);
 /* A step that fails with e->work.err. */
 int exec_refuse(struct exec *e);
-/* NULL: no such slot was held. */
-const void *exec_piece_data(const struct exec *e,
-			    const struct rf_piece *piece);
+/* NULL: no such slot was held.  [any]: by one thread at a time.  The client can't
+ * change them any more. */
+const void *exec_piece_data(struct exec *e, const struct rf_piece *piece);
 /* Lend e->buf's first size bytes. */
 int exec_lend(struct exec *e, uint32_t size, rf_grants_t *out);
 /* Bytes of data that the answer has room for inside. */

@@ -5,7 +5,8 @@
  * Operation.  A slot named by a WRITE is held by its request: its key is dead
  * before a byte of it is looked at, and its answer gives it a new one, whatever
  * became of the WRITE.  All binds of a message go in one batch with its answer,
- * so their number is bounded by RF_GRANTS_MAX.
+ * so their number is bounded by RF_GRANTS_MAX.  Where there are no keys to
+ * withdraw, its bytes are copied before they are looked at.
  * When it fails.  If a key could not be withdrawn, the connection is ending; the
  * slot's buffer goes back when it has.
  */
@@ -57,11 +58,13 @@ static void fence_done(struct grant *grant, int status)
 
 static void hold_one(struct exec *e, struct grant *grant)
 {
-	bool is_first = e->held_count == 0;
+	bool needs_no_key = e->held_count > 0 ||
+			    !lender_has_windows(&e->session->lender);
 
-	e->held_was_killed[e->held_count] = !is_first ||
+	e->held_was_killed[e->held_count] = needs_no_key ||
 		(e->request->inv_key != 0 &&
 		 e->request->inv_key == grant->remote.rkey);
+	e->held_is_copied[e->held_count] = false;
 	e->held[e->held_count] = grant;
 	e->held_by[e->held_count++] = e->op_index;
 	if (!staging_hold(&e->session->lender, grant, fence_done, e))
@@ -101,7 +104,7 @@ static int check_held(const struct exec *e, const rf_pieces_t *pieces,
 	int at = find_held(e, piece->slot);
 
 	if (at < 0 || !e->held_was_killed[at] ||
-	    rf_window_is_bound(e->held[at]->window) ||
+	    staging_is_bound(e->held[at]) ||
 	    piece->size == 0 || piece->size > e->held[at]->remote.size)
 		return RF_ST_BAD_GRANT;
 	while (n-- > 0)
@@ -165,12 +168,21 @@ int exec_refuse(struct exec *e)
 	return e->work.err;
 }
 
-const void *exec_piece_data(const struct exec *e,
-			    const struct rf_piece *piece)
+const void *exec_piece_data(struct exec *e, const struct rf_piece *piece)
 {
 	int at = find_held(e, piece->slot);
+	uint8_t *shadow;
 
-	return at < 0 ? NULL : e->held[at]->buf->mem;
+	if (at < 0)
+		return NULL;
+	shadow = staging_shadow(e->held[at]);
+	if (!shadow)
+		return e->held[at]->buf->mem;
+	/* Once: what was checked is what is stored, also in a second run. */
+	if (!e->held_is_copied[at])
+		memcpy(shadow, e->held[at]->buf->mem, piece->size);
+	e->held_is_copied[at] = true;
+	return shadow;
 }
 
 static struct rf_grant describe(const struct grant *grant, uint32_t crc)
@@ -194,7 +206,7 @@ void exec_rearm(struct exec *e, rf_grants_t *out)
 
 		if (e->held_by[i] != e->op_index ||
 		    grant->state != GRANT_HELD || lender->is_closed ||
-		    rf_window_is_bound(grant->window))
+		    staging_is_bound(grant))
 			continue;
 		staging_rearm(lender, grant);
 		exec_note_made(e, grant);
@@ -257,6 +269,7 @@ static void forget_held(struct exec *e, const struct grant *grant)
 		e->held[i] = e->held[e->held_count];
 		e->held_by[i] = e->held_by[e->held_count];
 		e->held_was_killed[i] = e->held_was_killed[e->held_count];
+		e->held_is_copied[i] = e->held_is_copied[e->held_count];
 		return;
 	}
 }
@@ -338,8 +351,8 @@ unsigned int exec_end_grants(struct exec *e, struct rf_work *works)
 	for (unsigned int i = 0; i < e->made_count; i++) {
 		if (lender->is_closed)
 			staging_drop(lender, e->made[i]);
-		else
-			works[count++] = staging_bind(e->made[i]);
+		else if (staging_bind(e->made[i], &works[count]))
+			count++;
 	}
 	for (unsigned int i = 0; i < e->held_count; i++) {
 		struct grant *grant = e->held[i];
@@ -351,7 +364,7 @@ unsigned int exec_end_grants(struct exec *e, struct rf_work *works)
 		 * reach; or its key could not be withdrawn: then it goes when
 		 * the endpoint has closed.
 		 */
-		if (lender->is_closed || !rf_window_is_bound(grant->window))
+		if (lender->is_closed || !staging_is_bound(grant))
 			staging_drop(lender, grant);
 		else
 			grants_move(grant, GRANT_CLOSING);

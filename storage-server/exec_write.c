@@ -37,7 +37,7 @@ static uint64_t write_size(const struct rf_write_args *args)
 	return size;
 }
 
-static int check_crcs(const struct exec *e)
+static int check_crcs(struct exec *e)
 {
 	const rf_pieces_t *pieces = &e->args.write.pieces;
 
@@ -51,7 +51,7 @@ static int check_crcs(const struct exec *e)
 	return 0;
 }
 
-static int store_pieces(const struct exec *e, uint64_t offset)
+static int store_pieces(struct exec *e, uint64_t offset)
 {
 	const rf_pieces_t *pieces = &e->args.write.pieces;
 

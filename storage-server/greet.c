@@ -23,6 +23,7 @@
 struct greeting {
 	struct server *server;
 	struct transport *transport;
+	struct slice *slice;		/* NULL where there are windows */
 	struct rf_greeter *greeter;
 	uint64_t since_ns;
 	struct rf_list link;
@@ -39,6 +40,8 @@ static void end_greeting(struct greeting *greeting)
 	rf_timer_stop(server->reactor, &greeting->delay);
 	rf_list_remove(&greeting->link);
 	server->greeting_count--;
+	if (greeting->slice)
+		slice_put(greeting->slice);
 	free(greeting);
 	server_check_drain(server);
 }
@@ -228,6 +231,7 @@ static bool admit(struct greeting *greeting, const struct rf_hello *hello)
 	struct server *server = greeting->server;
 	const struct admission admission = {
 		.transport = greeting->transport,
+		.slice = greeting->slice,
 		.export = export_for(greeting, hello->export),
 		.hello = hello,
 		.client_proof = greeting->client_proof,
@@ -261,6 +265,7 @@ static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 	} else if (may_come(greeting, hello, message, size, &is_wrong_key) &&
 		   admit(greeting, hello)) {
 		server->figures.admitted++;
+		greeting->slice = NULL;		/* the session's */
 		end_greeting(greeting);
 		return;
 	}
@@ -289,8 +294,10 @@ static void on_resume(struct rf_greeter *greeter,
 
 /* ---- connections -------------------------------------------------------- */
 
-/* Make room for a new one; false: all are too young to be pushed out. */
-static bool push_out_oldest(struct server *server)
+/* Make room for a new one, on this transport if it is not NULL; false: all are
+ * too young to be pushed out. */
+static bool push_out_oldest(struct server *server,
+			    const struct transport *transport)
 {
 	uint64_t now_ns = rf_reactor_now_ns(server->reactor);
 	struct rf_list *pos;
@@ -302,7 +309,8 @@ static bool push_out_oldest(struct server *server)
 		if (now_ns - oldest->since_ns <
 		    (uint64_t)SERVER_IDLE_GREETER_MS * 1000000)
 			return false;
-		if (oldest->has_said_hello)
+		if (oldest->has_said_hello ||
+		    (transport && oldest->transport != transport))
 			continue;
 		server->figures.pushed_out++;
 		rf_ep_close(rf_greeter_ep(oldest->greeter));
@@ -325,6 +333,44 @@ static void turn_away(struct rf_incoming *incoming)
 	rf_ep_reject(incoming, data, sizeof(data));
 }
 
+/* NULL: there is no room for one more. */
+static struct greeting *make_greeting(struct listener *listener)
+{
+	struct transport *transport = listener->transport;
+	struct server *server = listener->server;
+	struct greeting *greeting;
+
+	/* One more than allowed while the oldest is on its way out. */
+	if (server->greeting_count >= server->config->greeters)
+		push_out_oldest(server, NULL);
+	if (server->greeting_count >=
+	    server->config->greeters + SERVER_GREETERS_LEAVING)
+		return NULL;
+	greeting = calloc(1, sizeof(*greeting));
+	if (!greeting)
+		return NULL;
+	greeting->server = server;
+	greeting->transport = transport;
+	greeting->since_ns = rf_reactor_now_ns(server->reactor);
+	if (transport->has_windows)
+		return greeting;
+	greeting->slice = slice_get(&transport->slices);
+	if (greeting->slice)
+		return greeting;
+	/* Who comes next finds the place of who never said HELLO. */
+	push_out_oldest(server, transport);
+	free(greeting);
+	return NULL;
+}
+
+/* Of a client that was no friend, rpc.h has told it. */
+static void say_not_accepted(const struct listener *listener, int err)
+{
+	if (err != -EPROTO && err != -EPROTONOSUPPORT)
+		rf_log(RF_LOG_WARN, "a connection over %s can't be taken: %s",
+		       listener->transport->scheme, strerror(-err));
+}
+
 void greet(void *context, struct rf_incoming *incoming, const void *hello,
 	   size_t hello_size)
 {
@@ -336,24 +382,21 @@ void greet(void *context, struct rf_incoming *incoming, const void *hello,
 	struct listener *listener = context;
 	struct server *server = listener->server;
 	struct rf_server_config config;
-	struct greeting *greeting;
+	struct greeting *greeting = make_greeting(listener);
+	int err;
 
-	/* One more than allowed while the oldest is on its way out. */
-	if (server->greeting_count >= server->config->greeters)
-		push_out_oldest(server);
-	greeting = server->greeting_count <
-			   server->config->greeters + SERVER_GREETERS_LEAVING
-		   ? calloc(1, sizeof(*greeting)) : NULL;
 	if (!greeting) {
 		turn_away(incoming);
 		return;
 	}
-	greeting->server = server;
-	greeting->transport = listener->transport;
-	greeting->since_ns = rf_reactor_now_ns(server->reactor);
-	server_fill_rpc_config(server, listener->transport, &config);
-	if (rf_greeter_accept(&config, incoming, hello, hello_size, &events,
-			      greeting, &greeting->greeter)) {
+	server_fill_rpc_config(server, listener->transport, greeting->slice,
+			       &config);
+	err = rf_greeter_accept(&config, incoming, hello, hello_size, &events,
+				greeting, &greeting->greeter);
+	if (err) {
+		say_not_accepted(listener, err);
+		if (greeting->slice)
+			slice_put(greeting->slice);
 		free(greeting);
 		return;
 	}

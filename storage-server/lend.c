@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lend.c - windows over buffers: lent, withdrawn, made anew
+ * lend.c - rights on buffers: lent, withdrawn, made anew
  *
  * Operation.  Unbinds gather over a turn and are posted in one batch, each with
  * its grant's op; done(0) is the proof that the peer can't reach the buffer any
  * more.  A failed one proves nothing until the endpoint has closed, so its
  * buffer waits for lender_close().
+ * Without windows there is nothing to bind or unbind.
  * Ownership.  A window is taken from its fabric's stack when a grant is made and
  * goes back with it.
  */
@@ -58,16 +59,17 @@ static void window_put(struct windows *windows, struct rf_window *window)
 
 /* ---- a session's lender ------------------------------------------------- */
 
-int lender_init(struct lender *lender, struct staging *staging,
-		struct windows *windows, const struct rf_mr *mr,
+int lender_init(struct lender *lender, const struct lending *lending,
 		struct rf_ep *ep, uint32_t slots_max)
 {
-	uint64_t most = staging->session_bytes / STAGING_SMALL;
+	uint64_t most = lending->staging->session_bytes / STAGING_SMALL;
 
+	RF_ASSERT(!lending->windows == !!lending->shadow);
 	*lender = (struct lender){
-		.staging = staging,
-		.windows = windows,
-		.mr = mr,
+		.staging = lending->staging,
+		.windows = lending->windows,
+		.mr = lending->mr,
+		.shadow = lending->shadow,
 		.ep = ep,
 		.slots_max = slots_max,
 	};
@@ -94,17 +96,23 @@ static struct staging_class *slot_class(struct lender *lender,
 	rf_bug(__FILE__, __LINE__, "a slot's buffer is of no class");
 }
 
+bool lender_has_windows(const struct lender *lender)
+{
+	return lender->windows != NULL;
+}
+
 /* Its window is free: everything goes back. */
 static void end_grant(struct lender *lender, struct grant *grant)
 {
 	struct rf_buf *buf = grant->buf;
 
-	RF_ASSERT(!rf_window_is_bound(grant->window));
+	RF_ASSERT(!staging_is_bound(grant));
 	if (grant->kind == GRANT_SLOT) {
 		slot_class(lender, grant)->slots--;
 		lender->slot_bytes -= buf->size;
 	}
-	window_put(lender->windows, grant->window);
+	if (grant->window)
+		window_put(lender->windows, grant->window);
 	grant->buf = NULL;
 	grant->window = NULL;
 	grants_free(&lender->grants, grant);
@@ -144,8 +152,11 @@ static void choose_key(struct lender *lender, struct grant *grant,
 	unsigned int access = grant->kind == GRANT_SLOT ? RF_REMOTE_WRITE
 							: RF_REMOTE_READ;
 
-	grant->remote = rf_window_next(grant->window, lender->mr,
-				       grant->buf->mem, size, access);
+	if (grant->window)
+		grant->remote = rf_window_next(grant->window, lender->mr,
+					       grant->buf->mem, size, access);
+	else
+		grant->remote = rf_mr_remote(lender->mr, grant->buf->mem, size);
 }
 
 static struct grant *make_grant(struct lender *lender, enum grant_kind kind,
@@ -159,7 +170,7 @@ static struct grant *make_grant(struct lender *lender, enum grant_kind kind,
 	if (!grant)
 		return NULL;
 	grant->buf = buf;
-	grant->window = window_get(lender->windows);
+	grant->window = lender->windows ? window_get(lender->windows) : NULL;
 	grant->owner = lender;
 	grant->unbound = NULL;
 	grant->op = (struct rf_op){ .done = NULL };
@@ -217,18 +228,31 @@ struct grant *staging_make_slot(struct lender *lender, uint32_t size)
 	return grant;
 }
 
-struct rf_work staging_bind(struct grant *grant)
+bool staging_bind(struct grant *grant, struct rf_work *work)
 {
-	struct rf_work work = { .code = RF_BIND, .window = grant->window };
-
 	grants_move(grant, GRANT_LENT);
-	return work;
+	*work = (struct rf_work){ .code = RF_BIND, .window = grant->window };
+	return grant->window;
+}
+
+bool staging_is_bound(const struct grant *grant)
+{
+	return grant->window && rf_window_is_bound(grant->window);
 }
 
 bool staging_is_lent(const struct grant *grant, enum grant_kind kind)
 {
 	return grant->kind == kind && grant->state == GRANT_LENT &&
-	       !rf_window_awaits_bind(grant->window);
+	       !(grant->window && rf_window_awaits_bind(grant->window));
+}
+
+uint8_t *staging_shadow(const struct grant *grant)
+{
+	const struct lender *lender = grant->owner;
+	const uint8_t *base = rf_pool_base(lender->staging->pool);
+
+	return lender->shadow ? lender->shadow + (grant->buf->mem - base)
+			      : NULL;
 }
 
 /* ---- withdrawing -------------------------------------------------------- */
@@ -257,7 +281,7 @@ static void queue_unbind(struct lender *lender, struct grant *grant)
 void staging_return(struct lender *lender, struct grant *grant)
 {
 	grants_move(grant, GRANT_CLOSING);
-	if (!rf_window_is_bound(grant->window))
+	if (!staging_is_bound(grant))
 		end_grant(lender, grant);
 	else
 		queue_unbind(lender, grant);
@@ -270,7 +294,7 @@ bool staging_hold(struct lender *lender, struct grant *grant,
 	grants_move(grant, GRANT_HELD);
 	grant->unbound = unbound;
 	grant->context = context;
-	if (!rf_window_is_bound(grant->window))
+	if (!staging_is_bound(grant))
 		return true;
 	queue_unbind(lender, grant);
 	return false;

@@ -136,11 +136,15 @@ static int open_store(struct server *server)
 	return err ? err : open_exports(server);
 }
 
+uint32_t server_message_size(const struct config *config)
+{
+	return (uint32_t)rf_align_up(config->inline_max + RF_MSG_OVERHEAD,
+				     4096);
+}
+
 static void plan_arena(struct server *server, struct rf_pool_config *pool)
 {
 	const struct config *config = server->config;
-	uint32_t msg = (uint32_t)rf_align_up(config->inline_max +
-					     RF_MSG_OVERHEAD, 4096);
 	uint32_t requests = config->slots + SERVER_CONTROL_SLOTS +
 			    SERVER_QUEUED_MAX;
 	uint32_t greeters = config->greeters + SERVER_GREETERS_LEAVING;
@@ -150,7 +154,7 @@ static void plan_arena(struct server *server, struct rf_pool_config *pool)
 	staging_init(&server->staging, config->staging,
 		     config->session_staging);
 	pool->classes[count++] = (struct rf_pool_class){
-		.size = msg,
+		.size = server_message_size(config),
 		.count = messages + greeters * SERVER_GREETER_BUFS,
 	};
 	for (unsigned int i = 0; i < STAGING_CLASSES; i++)
@@ -298,7 +302,8 @@ void server_check_drain(struct server *server)
 {
 	if (!server->is_draining)
 		return;
-	if (server->session_count == 0 && server->greeting_count == 0)
+	if (server->session_count == 0 && server->greeting_count == 0 &&
+	    server->wiping == 0)
 		all_gone(server);
 	else if (server->active == 0 && !server->lingers) {
 		/* The last answers are on their way. */

@@ -8,7 +8,7 @@
  *	greet.c     a connection until its HELLO is admitted
  *	session.c   a client: identities, opens, what it was lent
  *	exec*.c     what a request does, operation by operation
- *	staging.c   lend.c  grants.c    memory lent to clients
+ *	staging.c   lend.c  grants.c  slice.c   memory lent to clients
  *	busy.c      who has an inode while workers use it
  *	access.c    peer_user.c         who may come
  *	store.h     names, attributes, data: the other half of the server
@@ -28,6 +28,11 @@
  * greeters' buffers), by default 64 x 84 x 16 KiB + 4 MiB + 64 MiB = 152 MiB, beside about 300 KiB
  * of tables for each session that is there.
  *
+ * On a device without windows a connection's messages and staging are its slice
+ * (slice.h), made at the start beside the arena: slices x (98 x M + staging), by
+ * default 16 x (0.8 + 8) MiB, and half as much again as copies of what is
+ * written, where slots are used.
+ *
  * Threads.  [owner]: the thread that runs the reactor, for all of it.
  */
 #ifndef SERVER_H
@@ -36,6 +41,7 @@
 #include "access.h"
 #include "busy.h"
 #include "config.h"
+#include "slice.h"
 #include "staging.h"
 #include "store.h"
 
@@ -59,9 +65,12 @@ enum {
 struct transport {
 	struct rf_fabric *fabric;
 	struct rf_poller *poller;
+	bool has_windows;		/* if so, all its connections share */
 	struct rf_pd *pd;
 	struct rf_mr *mr;
 	struct windows windows;
+	struct lending lending;
+	struct slices slices;		/* else each has one of these */
 	bool is_polled;
 	char scheme[CONFIG_SCHEME_MAX + 1];
 };
@@ -100,6 +109,7 @@ struct server {
 	struct rf_list unbinding;	/* sessions with unbinds to post */
 	struct rf_list staged;		/* requests with an end to their wait */
 	unsigned int greeting_count, session_count;
+	unsigned int wiping;		/* slices on their way back */
 	unsigned int active;		/* requests not answered */
 	struct rf_hook hook;
 	uint8_t *scratch;		/* STAGING_LARGE: answers in the making */
@@ -145,9 +155,13 @@ int server_address(const struct server *server, unsigned int index,
 
 /* ---- between the files -------------------------------------------------- */
 
+/* slice: NULL where there are windows. */
 void server_fill_rpc_config(const struct server *server,
 			    const struct transport *transport,
+			    const struct slice *slice,
 			    struct rf_server_config *out);
+/* The class of buffers that messages and HELLO have. */
+uint32_t server_message_size(const struct config *config);
 /* A request or session has ended: a drain may go on. */
 void server_check_drain(struct server *server);
 

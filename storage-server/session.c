@@ -258,6 +258,8 @@ static void on_freed(struct rf_channel *channel)
 	lender_fini(&session->lender);
 	rf_list_remove(&session->link);
 	server->session_count--;
+	if (session->slice)
+		slice_put(session->slice);
 	rf_log(RF_LOG_INFO, "%s: session ended", session->name);
 	free_session(session);
 	server_check_drain(server);
@@ -276,16 +278,18 @@ static const struct rf_channel_events channel_events = {
 	if (out->field > wish->field) \
 		out->field = wish->field
 
-static void agree(const struct server *server,
+static void agree(const struct server *server, const struct slice *slice,
 		  const struct rf_hello_limits *wish,
 		  struct rf_hello_limits *out)
 {
 	const struct config *config = server->config;
+	uint32_t most = slice ? SLICE_RECV_DEPTH - SERVER_CONTROL_SLOTS
+			      : config->slots;
 
 	*out = (struct rf_hello_limits){
 		.inline_max = config->inline_max,
 		.msg_max = config->inline_max + RF_MSG_OVERHEAD,
-		.slots = (uint16_t)config->slots,
+		.slots = (uint16_t)rf_min_u64(config->slots, most),
 		.control_slots = SERVER_CONTROL_SLOTS,
 		.server_msgs = SERVER_QUEUED_MAX,
 		.channels = 1,
@@ -321,6 +325,8 @@ static int fill_reply(struct session *session,
 	reply->flags = server->key.is_set ? 0 : RF_HELLO_NO_KEY;
 	if (session->is_read_only)
 		reply->flags |= RF_HELLO_READ_ONLY;
+	if (session->slice)
+		reply->flags |= RF_HELLO_NO_WINDOWS;
 	if (session->uses_crc)
 		reply->features = RF_FEATURE_DATA_CRC;
 	reply->limits = session->limits;
@@ -354,12 +360,13 @@ static struct session *make_session(struct server *server,
 		return NULL;
 	session->server = server;
 	session->transport = admission->transport;
+	session->slice = admission->slice;
 	session->export = admission->export;
 	session->is_read_only = admission->export->config->is_read_only ||
 				(hello->flags & RF_HELLO_READ_ONLY);
 	session->uses_crc = server->config->uses_crc &&
 			    (hello->features & RF_FEATURE_DATA_CRC);
-	agree(server, &hello->limits, &session->limits);
+	agree(server, session->slice, &hello->limits, &session->limits);
 	choose_numbers(session);
 	open_table_init(&session->opens, server->config->opens);
 	rf_list_init(&session->link);
@@ -402,10 +409,10 @@ static enum rf_status admit(struct session *session,
 
 	if (err)
 		return rf_status_from_errno(err);
-	err = lender_init(&session->lender, &server->staging,
-			  &session->transport->windows,
-			  session->transport->mr, rf_greeter_ep(greeter),
-			  session->limits.write_slots);
+	err = lender_init(&session->lender,
+			  session->slice ? &session->slice->lending
+					 : &session->transport->lending,
+			  rf_greeter_ep(greeter), session->limits.write_slots);
 	if (err)
 		return RF_ST_NOMEM;
 	err = rf_greeter_admit(greeter, &reply, &server->key,

@@ -27,6 +27,7 @@ struct identity {
 struct session {
 	struct server *server;
 	struct transport *transport;
+	struct slice *slice;		/* NULL where there are windows */
 	const struct export *export;
 	struct rf_channel *channel;
 	uint64_t id;
@@ -52,6 +53,7 @@ struct session {
 /* What greet.c found. */
 struct admission {
 	struct transport *transport;
+	struct slice *slice;		/* the session's, if it is made */
 	const struct export *export;
 	const struct rf_hello *hello;
 	const uint8_t *client_proof;

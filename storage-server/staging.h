@@ -5,11 +5,16 @@
  *	staging (server)   classes of buffers, budget of write slots
  *	  `-- lender (session)   its grants, its share, who waits for it
  *
+ * On a device without windows each session has a staging of its own (slice.h).
+ *
  * Operation.  A READ gets a buffer, fills it and makes a grant of it: a window
  * over the buffer, bound in the batch of its answer.  When the client returns
  * it, the window is unbound, and only when that is done the buffer goes back.
  * A write slot is a grant that stands: a WRITE takes it (staging_hold), its key
- * is dead before its bytes are looked at, and its answer makes it anew.
+ * is dead before its bytes are looked at, and its answer makes it anew.  Without
+ * windows a grant is a range of the session's region, which the peer reaches
+ * until its connection has ended: no right is withdrawn, and what a WRITE stores
+ * is a copy, in the shadow of the region, made before it is checked.
  *
  * Fairness.  A session's buffers are bounded by its share; those in need wait in
  * the session's queue, then in the pool's, first come first served.  Standing
@@ -68,10 +73,19 @@ void windows_fini(struct windows *windows);
 
 /* ---- what one session borrows ------------------------------------------- */
 
+/* Where it borrows. */
+struct lending {
+	struct staging *staging;
+	const struct rf_mr *mr;		/* of staging's pool */
+	struct windows *windows;	/* NULL: the device has none; then: */
+	uint8_t *shadow;		/* as large as the pool, not registered */
+};
+
 struct lender {
 	struct staging *staging;
 	struct windows *windows;
 	const struct rf_mr *mr;
+	uint8_t *shadow;
 	struct rf_ep *ep;
 	struct grants grants;
 	uint64_t used;			/* bytes of buffers it has */
@@ -84,8 +98,7 @@ struct lender {
 	bool was_warned;		/* of a bad return */
 };
 
-int lender_init(struct lender *lender, struct staging *staging,
-		struct windows *windows, const struct rf_mr *mr,
+int lender_init(struct lender *lender, const struct lending *lending,
 		struct rf_ep *ep, uint32_t slots_max);
 /* Nothing may be lent or held. */
 void lender_fini(struct lender *lender);
@@ -121,8 +134,15 @@ struct grant *staging_make_slot(struct lender *lender, uint32_t size);
 uint32_t staging_slots_for(const struct lender *lender, uint32_t size,
 			   uint32_t count);
 
-/* The bind that goes with the answer; then the grant is LENT. */
-struct rf_work staging_bind(struct grant *grant);
+/* The grant is LENT.  True: by this work, which goes with the answer. */
+bool staging_bind(struct grant *grant, struct rf_work *work);
+
+/* True while the client may reach it and could be kept from it. */
+bool staging_is_bound(const struct grant *grant);
+/* False: the client reaches what it was lent while it is connected. */
+bool lender_has_windows(const struct lender *lender);
+/* Where the copy of a slot's bytes belongs; NULL: they can't change any more. */
+uint8_t *staging_shadow(const struct grant *grant);
 
 /*
  * The client may have it: LENT, and its bind is posted.  Until then the answer

@@ -3,9 +3,8 @@
  * transport.c - fabrics, domains, windows, listeners
  *
  * Operation.  The listen addresses of one scheme share a fabric, so the arena is
- * registered once for each.
- * When it fails.  A fabric without windows is refused: without them this
- * version could not withdraw a right without ending the connection.
+ * registered once for each.  It is not where a device has no windows: there each
+ * connection has a slice of its own.
  */
 #include "transport.h"
 
@@ -41,16 +40,10 @@ static int choose_uri(const struct server *server,
 			       addr->ai_addrlen, uri, size);
 }
 
-static int fill_transport(struct server *server, struct transport *transport,
-			  const char *uri)
+static int share_arena(struct server *server, struct transport *transport)
 {
-	int err = rf_fabric_open(uri, &transport->fabric);
+	int err = rf_pd_create(transport->fabric, &transport->pd);
 
-	if (err)
-		return err;
-	if (rf_fabric_level(transport->fabric) != RF_LEVEL_WINDOW)
-		return -EOPNOTSUPP;
-	err = rf_pd_create(transport->fabric, &transport->pd);
 	if (!err)
 		err = rf_pool_register(server->pool, transport->pd,
 				       RF_LOCAL_WRITE | RF_WINDOW_BIND,
@@ -58,6 +51,28 @@ static int fill_transport(struct server *server, struct transport *transport,
 	if (!err)
 		err = windows_init(&transport->windows, transport->pd,
 				   staging_count(&server->staging));
+	transport->lending = (struct lending){
+		.staging = &server->staging,
+		.mr = transport->mr,
+		.windows = &transport->windows,
+	};
+	return err;
+}
+
+static int fill_transport(struct server *server, struct transport *transport,
+			  const char *uri)
+{
+	int err = rf_fabric_open(uri, &transport->fabric);
+
+	if (err)
+		return err;
+	transport->has_windows =
+		rf_fabric_level(transport->fabric) == RF_LEVEL_WINDOW;
+	if (transport->has_windows)
+		err = share_arena(server, transport);
+	else
+		err = slices_init(&transport->slices, server,
+				  transport->fabric);
 	if (!err)
 		err = rf_poller_create(transport->fabric, OPS_MAX,
 				       &transport->poller);
@@ -98,11 +113,7 @@ static int get_transport(struct server *server,
 		err = fill_transport(server, transport, uri);
 		*out = transport;
 	}
-	if (err == -EOPNOTSUPP)
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: this device has no "
-		       "memory windows, which this version needs; listen on "
-		       "iwarp:// instead", listen->text);
-	else if (err)
+	if (err)
 		rf_log(RF_LOG_ERROR, "cannot listen on %s: the fabric '%s' "
 		       "can't be used here: %s", listen->text, listen->scheme,
 		       strerror(-err));
@@ -116,6 +127,7 @@ static void close_transport(struct server *server, struct transport *transport)
 	if (transport->poller)
 		rf_poller_destroy(transport->poller);
 	windows_fini(&transport->windows);
+	slices_fini(&transport->slices);
 	if (transport->mr)
 		rf_mr_deregister(transport->mr);
 	if (transport->pd)
@@ -255,20 +267,22 @@ int server_address(const struct server *server, unsigned int index,
 
 void server_fill_rpc_config(const struct server *server,
 			    const struct transport *transport,
+			    const struct slice *slice,
 			    struct rf_server_config *out)
 {
 	const struct config *config = server->config;
+	uint32_t slots = config->slots + SERVER_CONTROL_SLOTS;
 
 	*out = (struct rf_server_config){
 		.reactor = server->reactor,
 		.poller = transport->poller,
-		.pd = transport->pd,
-		.mr = transport->mr,
-		.pool = server->pool,
+		.pd = slice ? slice->pd : transport->pd,
+		.mr = slice ? slice->messages_mr : transport->mr,
+		.pool = slice ? slice->messages : server->pool,
 		.hello_ms = config->hello_ms,
 		.keepalive_ms = config->keepalive_ms,
-		.send_depth = SEND_DEPTH,
-		.recv_depth = (uint16_t)(config->slots + SERVER_CONTROL_SLOTS),
+		.send_depth = slice ? SLICE_SEND_DEPTH : SEND_DEPTH,
+		.recv_depth = slice ? SLICE_RECV_DEPTH : (uint16_t)slots,
 		.reads_in = READS_IN,
 	};
 }

@@ -31,7 +31,8 @@ void srig_set(struct srig *rig, const char *key, const char *value)
 void srig_init(struct srig *rig, const char *scheme)
 {
 	memset(rig, 0, sizeof(*rig));
-	rig->is_loop = strcmp(scheme, "loop") == 0;
+	rig->has_no_windows = strcmp(scheme, "loop-session") == 0;
+	rig->is_loop = rig->has_no_windows || strcmp(scheme, "loop") == 0;
 	snprintf(rig->dir, sizeof(rig->dir), "/tmp/rdmafs-server-XXXXXX");
 	cr_assert_not_null(mkdtemp(rig->dir));
 	cr_assert_eq(config_init(&rig->config), 0);
@@ -62,6 +63,8 @@ static void open_fabric(struct srig *rig)
 		cr_assert_not_null(rig->world);
 		rf_loop_set_reorder(rig->world, true);
 		rf_loop_set_scribble(rig->world, true);
+		if (rig->has_no_windows)
+			rf_loop_set_level(rig->world, RF_LEVEL_SESSION);
 	}
 	cr_assert_eq(rf_fabric_open(rig->is_loop ? "loop://rdmafs"
 						 : "iwarp://", &rig->fab), 0);
@@ -570,7 +573,8 @@ static unsigned int write_by_slot(struct sclient *client,
 	scall_add(call, &use);
 	scall_add(call, args);
 	scall_fill(call, &slot, buf, size);
-	call->call.inv_key = slot.rkey;
+	if (!client->rig->has_no_windows)
+		call->call.inv_key = slot.rkey;
 	scall_submit(call);
 	scall_wait(call);
 	cr_assert_eq(call->err, 0);

@@ -3,8 +3,9 @@
  * server_rig.h - a whole storage server and raw clients of it, on one reactor
  *
  * The clients speak rpc.h and nothing above it, so a test can send what no
- * mount would.  The fabric is "loop", which is as harsh as fabric.h allows, or
- * "iwarp" over the loopback interface.  Waiting is srig_until(): turns of the
+ * mount would.  The fabric is "loop", which is as harsh as fabric.h allows,
+ * "loop-session", the same without windows, or "iwarp" over the loopback
+ * interface.  Waiting is srig_until(): turns of the
  * reactor until a condition holds, or the test fails.
  */
 #ifndef TESTS_SERVER_RIG_H
@@ -26,7 +27,7 @@ struct srig {
 	struct rf_reactor *reactor;
 	struct server *server;
 	char dir[64];
-	bool is_loop;
+	bool is_loop, has_no_windows;
 	struct rf_loop_world *world;
 	struct rf_fabric *fab;		/* the clients' */
 	struct rf_pd *pd;

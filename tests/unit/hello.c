@@ -261,6 +261,27 @@ Test(hello, without_keys_both_say_so)
 	wire_free(&m);
 }
 
+/* Whether rights are windows only the server can say. */
+Test(hello, only_an_answer_says_that_there_are_no_windows)
+{
+	struct rf_hello_reply in = some_reply(), out;
+	struct rf_hello hello = some_hello(), hello_out;
+	uint8_t proof[RF_PROOF_SIZE] = "the client's proof";
+	struct wire_message m;
+
+	in.flags = RF_HELLO_NO_WINDOWS;
+	m = encode_reply(&in, &key, proof);
+	cr_assert_eq(rf_hello_reply_decode(m.bytes, m.size, &out), 0);
+	cr_assert_eq(out.flags, RF_HELLO_NO_WINDOWS);
+	m.bytes[36] |= 8;	/* not defined */
+	cr_assert_neq(rf_hello_reply_decode(m.bytes, m.size, &out), 0);
+	wire_free(&m);
+	m = encode_hello(&hello, &key, proof);
+	m.bytes[34] |= RF_HELLO_NO_WINDOWS;
+	cr_assert_neq(rf_hello_decode(m.bytes, m.size, &hello_out), 0);
+	wire_free(&m);
+}
+
 Test(hello, a_recorded_hello_fails_on_the_next_nonce)
 {
 	cr_assert_eq(hello_between(&key, &key, other_nonce), -EKEYREJECTED);
