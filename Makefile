@@ -75,6 +75,9 @@ UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c tests/mount/*.c)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
+# Plain programs too, made of tests/posix/NAME.c and tests/posix/lib/*.c.
+POSIX := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/posix/*.c))
+POSIX_OBJ := $(call obj,$(wildcard tests/posix/lib/*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*.c))
 
 Q := $(if $(V),,@)
@@ -113,6 +116,10 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS)
 
+$(POSIX): $(BUILD)/%: $(BUILD)/%.o $(POSIX_OBJ)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+
 # Fuzzers are built whole by clang, apart from the other objects.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 $(FUZZERS): $(BUILD)/%: %.c $(LIB_SRC) $(wildcard libproto/*.h)
@@ -122,7 +129,7 @@ $(FUZZERS): $(BUILD)/%: %.c $(LIB_SRC) $(wildcard libproto/*.h)
 		$(FUZZ_FLAGS) -o $@ $< $(LIB_SRC) $(LIB_LIBS)
 
 unit: $(UNIT)
-tools: $(TOOLS)
+tools: $(TOOLS) $(POSIX)
 fuzzers: $(FUZZERS)
 
 fuzz: fuzzers

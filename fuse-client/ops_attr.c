@@ -26,6 +26,12 @@ static void getattr_answered(struct request *r, struct rf_dec *reply)
 	struct rf_results results;
 	int err = request_results(r, reply, RF_OP_GETATTR, &results);
 
+	if (err == -ESTALE) {
+		/* Removed, but held by O_PATH or as somebody's directory. */
+		r->inode->attr.nlink = 0;
+		fuse_io_reply_attr(r);
+		return;
+	}
 	if (err) {
 		request_fail(r, err);
 		return;
@@ -79,6 +85,12 @@ static uint32_t set_bits(uint32_t valid)
 	for (size_t i = 0; i < RF_ARRAY_SIZE(bits); i++)
 		if (valid & bits[i].fuse)
 			set |= bits[i].set;
+	/*
+	 * Nothing at all is chown(2) with -1, -1, or what comes before a change
+	 * of data: the kernel has taken out of it what was to be done.
+	 */
+	if (!(valid & ~(uint32_t)(FATTR_FH | FATTR_LOCKOWNER | FATTR_CTIME)))
+		set |= RF_SET_KILL_PRIV;
 	if (valid & FATTR_ATIME && !(valid & FATTR_ATIME_NOW))
 		set |= RF_SET_ATIME;
 	if (valid & FATTR_MTIME && !(valid & FATTR_MTIME_NOW))

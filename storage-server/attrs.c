@@ -177,6 +177,37 @@ static int may_set_times(const struct cred *cred, const struct inode *inode,
 	return inode_may(cred, inode, MAY_WRITE);
 }
 
+/*
+ * The set-id bits that a change by cred drops.  setgid without group execution
+ * is no privilege (a lock mark of old), but only those of the group may keep it.
+ */
+static uint32_t bits_to_kill(const struct cred *cred,
+			     const struct inode *inode)
+{
+	uint32_t bits = inode->mode & S_ISUID;
+
+	if (S_ISDIR(inode->mode))
+		return 0;	/* there setgid means another thing */
+	if ((inode->mode & S_IXGRP) ||
+	    (!cred->is_super && !cred_has_group(cred, inode->gid)))
+		bits |= inode->mode & S_ISGID;
+	return bits;
+}
+
+/*
+ * chown(2) with -1, -1 asks for nothing else, and so does the kernel when
+ * somebody who may write is about to change data.
+ */
+static int may_kill_priv(const struct cred *cred, const struct inode *inode,
+			 const struct rf_setattr_args *args)
+{
+	if (args->valid != RF_SET_KILL_PRIV || is_owner(cred, inode) ||
+	    bits_to_kill(cred, inode) == 0 ||
+	    (S_ISREG(inode->mode) && inode_may(cred, inode, MAY_WRITE) == 0))
+		return 0;
+	return -EPERM;
+}
+
 static int may_setattr(const struct cred *cred, const struct inode *inode,
 		       const struct rf_setattr_args *args, bool may_write)
 {
@@ -191,6 +222,8 @@ static int may_setattr(const struct cred *cred, const struct inode *inode,
 			return -EPERM;
 	}
 	err = may_set_owner(cred, inode, args);
+	if (!err)
+		err = may_kill_priv(cred, inode, args);
 	if (!err)
 		err = may_set_size(cred, inode, args, may_write);
 	if (!err)
@@ -207,18 +240,14 @@ int txn_may_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	return err ? err : may_setattr(cred, &slot->inode, args, may_write);
 }
 
-/* setgid without group execution is not a privilege (a lock mark of old). */
-void inode_kill_priv(struct txn *txn, struct slot *slot)
+void inode_kill_priv(struct txn *txn, struct slot *slot,
+		     const struct cred *cred)
 {
 	static const rf_name_t caps = { "security.capability", 19 };
 	struct inode *inode = &slot->inode;
 	uint8_t key[KEY_SIZE_MAX];
 
-	if (S_ISDIR(inode->mode))
-		return;		/* there setgid means another thing */
-	inode->mode &= ~(uint32_t)S_ISUID;
-	if (inode->mode & S_IXGRP)
-		inode->mode &= ~(uint32_t)S_ISGID;
+	inode->mode &= ~bits_to_kill(cred, inode);
 	if (!(inode->flags & INODE_HAS_CAPS))
 		return;
 	if (txn_delete(txn, ENGINE_NAMES, key,
@@ -268,12 +297,13 @@ static void apply(struct txn *txn, const struct cred *cred, struct slot *slot,
 {
 	struct inode *inode = &slot->inode;
 
+	/* Before the group changes: whose setgid is it? */
+	if (args->valid & (RF_SET_UID | RF_SET_GID | RF_SET_KILL_PRIV))
+		inode_kill_priv(txn, slot, cred);
 	if (args->valid & RF_SET_UID)
 		inode->uid = args->uid;
 	if (args->valid & RF_SET_GID)
 		inode->gid = args->gid;
-	if (args->valid & (RF_SET_UID | RF_SET_GID | RF_SET_KILL_PRIV))
-		inode_kill_priv(txn, slot);
 	if (args->valid & RF_SET_MODE)
 		set_mode(cred, inode, args);
 	if (args->valid & RF_SET_SIZE)
@@ -293,7 +323,7 @@ int txn_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (err)
 		return err;
 	*change_before = slot->inode.change;
-	/* Nothing at all is chown(2) with -1, -1: it moves ctime. */
+	/* Also if it sets nothing. */
 	slot_touch(slot);
 	apply(txn, cred, slot, args);
 	inode_to_attr(&slot->inode, out);
@@ -322,7 +352,8 @@ static void data_changed(struct txn *txn, struct slot *slot, uint64_t end)
 }
 
 int txn_wrote(struct txn *txn, uint64_t inode, uint64_t offset, uint64_t size,
-	      bool kill_priv, uint64_t *change_before, rf_attr_t *out)
+	      const struct cred *killer, uint64_t *change_before,
+	      rf_attr_t *out)
 {
 	struct slot *slot;
 	int err;
@@ -335,15 +366,16 @@ int txn_wrote(struct txn *txn, uint64_t inode, uint64_t offset, uint64_t size,
 	*change_before = slot->inode.change;
 	if (size) {
 		data_changed(txn, slot, offset + size);
-		if (kill_priv)
-			inode_kill_priv(txn, slot);
+		if (killer)
+			inode_kill_priv(txn, slot, killer);
 	}
 	inode_to_attr(&slot->inode, out);
 	return 0;
 }
 
 int txn_allocated(struct txn *txn, uint64_t inode, uint64_t new_size,
-		  bool kill_priv, uint64_t *change_before, rf_attr_t *out)
+		  const struct cred *killer, uint64_t *change_before,
+		  rf_attr_t *out)
 {
 	struct slot *slot;
 	int err;
@@ -355,8 +387,8 @@ int txn_allocated(struct txn *txn, uint64_t inode, uint64_t new_size,
 		return err;
 	*change_before = slot->inode.change;
 	data_changed(txn, slot, new_size);
-	if (kill_priv)
-		inode_kill_priv(txn, slot);
+	if (killer)
+		inode_kill_priv(txn, slot, killer);
 	inode_to_attr(&slot->inode, out);
 	return 0;
 }

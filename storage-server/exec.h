@@ -301,8 +301,10 @@ int exec_sync_object(struct exec *e, uint64_t inode, bool is_data_only);
 
 /* Who asks; NULL: the identity was never registered. */
 const struct cred *exec_cred(const struct exec *e);
-/* Does changing data drop setuid and setgid?  Not if who asks is super. */
-bool exec_kills_priv(const struct exec *e);
+/* Who changes data: who asks, or nobody if that is not known. */
+const struct cred *exec_changer(const struct exec *e);
+/* The same if that drops setuid and setgid; NULL if not: who asks is super. */
+const struct cred *exec_killer(const struct exec *e);
 /* ENOENT of an inode that a handle named means that it is gone. */
 int exec_stale(int err);
 /* 0, or RF_ST_BAD_HANDLE: forged, or of another export. */

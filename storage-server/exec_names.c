@@ -35,11 +35,20 @@ const struct cred *exec_cred(const struct exec *e)
 	return session_cred(e->session, e->request->dec.header.identity);
 }
 
-bool exec_kills_priv(const struct exec *e)
+const struct cred *exec_changer(const struct exec *e)
 {
+	static const struct cred nobody = { .uid = UINT32_MAX,
+					    .gid = UINT32_MAX };
 	const struct cred *cred = exec_cred(e);
 
-	return !cred || !cred->is_super;
+	return cred ? cred : &nobody;
+}
+
+const struct cred *exec_killer(const struct exec *e)
+{
+	const struct cred *cred = exec_changer(e);
+
+	return cred->is_super ? NULL : cred;
 }
 
 int exec_op_nop(struct exec *e)

@@ -167,20 +167,14 @@ static int check_type(const rf_attr_t *attr, uint32_t flags)
 	return S_ISREG(attr->mode) ? 0 : -ENXIO;
 }
 
-static int check_flags(uint32_t flags)
-{
-	if (!(flags & (RF_OPEN_READ | RF_OPEN_WRITE | RF_OPEN_EXEC)))
-		return -EINVAL;
-	return (flags & RF_OPEN_TRUNC) && !(flags & RF_OPEN_WRITE) ? -EINVAL
-								   : 0;
-}
-
 int exec_op_open(struct exec *e)
 {
 	struct rf_open_results *results = &e->results.open;
 	uint32_t flags = e->args.open.flags;
-	int err = check_flags(flags);
+	int err = 0;
 
+	if (!(flags & (RF_OPEN_READ | RF_OPEN_WRITE | RF_OPEN_EXEC)))
+		err = -EINVAL;
 	if (!err && open_table_is_full(&e->session->opens))
 		err = -EMFILE;
 	if (!err)

@@ -117,7 +117,7 @@ static int cut_marked(struct exec *e)
 		err = exec_object(e, 0, e->work.inode, &object);
 	if (!err && attr.size > 0)
 		err = plan_cut(e, e->work.inode);
-	if (exec_kills_priv(e))
+	if (exec_killer(e))
 		args.valid |= RF_SET_KILL_PRIV;
 	if (!err)
 		err = txn_setattr(exec_txn(e), exec_cred(e), e->work.inode,
@@ -248,7 +248,7 @@ static int allocated(struct exec *e)
 	if (e->server->config->is_strict)
 		exec_sync_object(e, e->current.inode, false);
 	return exec_stale(txn_allocated(exec_txn(e), e->current.inode,
-					e->work.new_size, exec_kills_priv(e),
+					e->work.new_size, exec_killer(e),
 					&results->change_before,
 					&results->attr));
 }

@@ -115,7 +115,7 @@ static int write_marked(struct exec *e);
 static int write_done(struct exec *e)
 {
 	struct rf_write_results *results = &e->results.write;
-	bool kill_priv = e->args.write.flags & RF_WRITE_KILL_PRIV;
+	const struct cred *killer = NULL;
 	uint64_t inode = e->current.inode;
 	int err = e->work.err;
 	rf_attr_t attr;
@@ -125,9 +125,11 @@ static int write_done(struct exec *e)
 	/* Another write failed meanwhile: once more, after clearing. */
 	if (!err && must_be_alone(e, attr.size))
 		return exec_mark(e, inode, true, write_marked);
+	if (e->args.write.flags & RF_WRITE_KILL_PRIV)
+		killer = exec_changer(e);
 	if (!err) {
 		err = txn_wrote(exec_txn(e), inode, e->work.offset,
-				e->work.size, kill_priv,
+				e->work.size, killer,
 				&results->change_before, &results->attr);
 		if (err)
 			object_note_rest(e->objects[0]);
@@ -255,7 +257,7 @@ static int copied(struct exec *e)
 	if (e->server->config->is_strict)
 		exec_sync_object(e, e->current.inode, false);
 	err = txn_wrote(exec_txn(e), e->current.inode, e->work.offset,
-			e->work.result, exec_kills_priv(e),
+			e->work.result, exec_killer(e),
 			&results->change_before, &results->attr);
 	if (err)
 		object_note_rest(e->objects[0]);

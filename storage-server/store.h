@@ -250,14 +250,16 @@ int txn_may_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		    const struct rf_setattr_args *args, bool may_write);
 
 /*
- * After data were written to [offset, offset + size): size, mtime, change;
- * kill_priv: drop setuid, setgid and capabilities.
+ * After data were written to [offset, offset + size): size, mtime, change.
+ * killer: by whom, if that drops setuid, setgid and capabilities; else NULL.
  */
 int txn_wrote(struct txn *txn, uint64_t inode, uint64_t offset, uint64_t size,
-	      bool kill_priv, uint64_t *change_before, rf_attr_t *out);
+	      const struct cred *killer, uint64_t *change_before,
+	      rf_attr_t *out);
 /* After fallocate, punch, zero: as txn_wrote(), growing only to new_size. */
 int txn_allocated(struct txn *txn, uint64_t inode, uint64_t new_size,
-		  bool kill_priv, uint64_t *change_before, rf_attr_t *out);
+		  const struct cred *killer, uint64_t *change_before,
+		  rf_attr_t *out);
 /* atime by the relatime rule; no change of ctime.  Cheap: usually nothing. */
 int txn_read_atime(struct txn *txn, uint64_t inode);
 

@@ -152,7 +152,9 @@ rf_time_t store_now(void);
 int time_compare(const rf_time_t *a, const rf_time_t *b);
 void inode_to_attr(const struct inode *inode, rf_attr_t *out);
 bool cred_has_group(const struct cred *cred, uint32_t gid);
-void inode_kill_priv(struct txn *txn, struct slot *slot);
+/* Drop what a change by cred drops: setuid, setgid, capabilities. */
+void inode_kill_priv(struct txn *txn, struct slot *slot,
+		     const struct cred *cred);
 /* Remove all extended attributes of an inode that goes. */
 int xattrs_delete(struct txn *txn, struct slot *slot);
 

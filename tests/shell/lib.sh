@@ -51,6 +51,12 @@ fail() {
 
 # ---- the end -----------------------------------------------------------------
 
+# All mounts below $T, the innermost first.
+others_below() {
+	awk -v below="$T/" 'index($5, below) == 1 { print $5 }' \
+		/proc/self/mountinfo | tac
+}
+
 # Mounts of ours below $T, the innermost first.
 mounts_below() {
 	awk -v below="$T/" '$0 ~ / - fuse\.rdmafs / && index($5, below) == 1 \
@@ -79,7 +85,9 @@ finish() {
 	while read -r mount; do
 		"$RDMAFS" umount -l "$mount"
 	done < <(mounts_below)
-	umount -l "$T/dev" 2>/dev/null
+	while read -r mount; do
+		umount -l "$mount"
+	done < <(others_below)
 	for pid in "${PIDS[@]}"; do
 		kill -0 "$pid" 2>/dev/null && kill -KILL "$pid"
 		wait "$pid"

@@ -179,14 +179,14 @@ STORE_TEST(a_write_can_drop_setuid)
 
 	cr_assert_eq(set_mode(&root_cred, 06755, &attr), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_wrote(txn, file, 0, 10, false, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 0, 10, NULL, &before, &attr), 0);
 	cr_assert_eq(attr.mode & 07777, 06755);
-	cr_assert_eq(txn_wrote(txn, file, 0, 10, true, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 0, 10, &user, &before, &attr), 0);
 	cr_assert_eq(attr.mode & 07777, 0755);
 	cr_assert_eq(attr.size, 10);
-	cr_assert_eq(txn_wrote(txn, file, 5, 0, false, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 5, 0, NULL, &before, &attr), 0);
 	cr_assert_eq(attr.change, before, "nothing was written");
-	cr_assert_eq(txn_wrote(txn, top, 0, 1, false, &before, &attr), -EISDIR);
+	cr_assert_eq(txn_wrote(txn, top, 0, 1, NULL, &before, &attr), -EISDIR);
 	txn_abort(txn);
 }
 
@@ -303,7 +303,7 @@ STORE_TEST(a_privileged_write_drops_capabilities)
 
 	cr_assert_eq(set_x(&root_cred, "security.capability", "caps", 0), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_wrote(txn, file, 0, 1, true, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 0, 1, &user, &before, &attr), 0);
 	cr_assert_eq(txn_commit(txn), 0);
 	cr_assert_eq(get_x(&root_cred, "security.capability", out, 64),
 		     -ENODATA);
@@ -411,6 +411,37 @@ STORE_TEST(chown_drops_set_id_bits_of_all_but_directories)
 	}
 }
 
+STORE_TEST(setgid_without_group_execution_stays_for_members)
+{
+	const struct cred *const killers[] = { &root_cred, &user, &other };
+	static const uint32_t kept[] = { 02660, 02660, 0660 };
+	struct rf_setattr_args args = { .valid = RF_SET_KILL_PRIV };
+	rf_attr_t attr;
+
+	for (unsigned int i = 0; i < RF_ARRAY_SIZE(kept); i++) {
+		cr_assert_eq(set_owner(&root_cred, 1001, 100, &attr), 0);
+		cr_assert_eq(set_mode(&root_cred, 06660, &attr), 0);
+		cr_assert_eq(setattr_as(store, killers[i], file, &args, &attr),
+			     0);
+		cr_assert_eq(attr.mode & 07777, kept[i], "killer %u: %o", i,
+			     attr.mode);
+	}
+}
+
+STORE_TEST(who_may_not_write_may_not_drop_set_id_bits)
+{
+	struct rf_setattr_args args = { .valid = RF_SET_KILL_PRIV };
+	rf_attr_t attr;
+
+	cr_assert_eq(set_mode(&root_cred, 04751, &attr), 0);
+	cr_assert_eq(setattr_as(store, &other, file, &args, &attr), -EPERM);
+	cr_assert_eq(set_mode(&root_cred, 0751, &attr), 0);
+	cr_assert_eq(setattr_as(store, &other, file, &args, &attr), 0);
+	cr_assert_eq(set_mode(&root_cred, 04753, &attr), 0);
+	cr_assert_eq(setattr_as(store, &other, file, &args, &attr), 0);
+	cr_assert_eq(attr.mode & 07777, 0753);
+}
+
 STORE_TEST(fallocate_drops_set_id_bits_unless_told_not_to)
 {
 	rf_attr_t attr = make_setid("f", S_IFREG);
@@ -419,7 +450,8 @@ STORE_TEST(fallocate_drops_set_id_bits_unless_told_not_to)
 	for (unsigned int kills = 0; kills < 2; kills++) {
 		struct txn *txn = txn_begin(store);
 
-		cr_assert_eq(txn_allocated(txn, inode, 100, kills, &before,
+		cr_assert_eq(txn_allocated(txn, inode, 100,
+					   kills ? &user : NULL, &before,
 					   &attr), 0);
 		cr_assert_eq(txn_commit(txn), 0);
 		cr_assert_eq(attr.mode & 07777, kills ? 0755u : 06755u);

@@ -156,8 +156,8 @@ STORE_TEST(writes_that_grow_a_file_side_by_side_keep_each_other)
 	cr_assert_eq(object_prepare_growth(object, 0, 200), 0);
 	cr_assert_eq(object_write(object, "b", 1, 200), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_wrote(txn, file, 200, 1, false, &before, &attr), 0);
-	cr_assert_eq(txn_wrote(txn, file, 100, 1, false, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 200, 1, NULL, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 100, 1, NULL, &before, &attr), 0);
 	cr_assert_eq(txn_commit(txn), 0);
 	object_put(object);
 	cr_assert_eq(read_at(store, file, out, sizeof(out), 0), 201);
@@ -217,7 +217,7 @@ STORE_TEST(allocating_punching_and_zeroing)
 	cr_assert(is_all(out + 8292, 8092, 'd'));
 	cr_assert_eq(object_allocate(object, 0, 0, 1 << 20), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_allocated(txn, file, 1 << 20, false, &before, &attr), 0);
+	cr_assert_eq(txn_allocated(txn, file, 1 << 20, NULL, &before, &attr), 0);
 	cr_assert_eq(txn_commit(txn), 0);
 	cr_assert_eq(attr.size, 1 << 20);
 	cr_assert_geq(attr.blocks, (1 << 20) / 512);
@@ -263,7 +263,7 @@ STORE_TEST(a_copy_also_copies_what_the_source_lacks)
 	cr_assert_eq(object_copy(from, 0, from, 3, 10), -EINVAL);
 	cr_assert_eq(object_copy(from, 0, to, 500, 8000), 8000);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_wrote(txn, target, 500, 8000, false, &before, &attr),
+	cr_assert_eq(txn_wrote(txn, target, 500, 8000, NULL, &before, &attr),
 		     0);
 	cr_assert_eq(txn_commit(txn), 0);
 	cr_assert_eq(read_at(store, target, out, sizeof(out), 0), 9000);
@@ -421,7 +421,7 @@ STORE_TEST(a_transaction_may_write_to_what_it_makes)
 	cr_assert_eq(store_open_inode(store, attr.inode), 0);
 	object = get(attr.inode);
 	cr_assert_eq(object_write(object, "new", 3, 0), 0);
-	cr_assert_eq(txn_wrote(txn, attr.inode, 0, 3, false, &before, &attr),
+	cr_assert_eq(txn_wrote(txn, attr.inode, 0, 3, NULL, &before, &attr),
 		     0);
 	cr_assert_gt(attr.blocks, 0);
 	object_put(object);
@@ -606,7 +606,7 @@ STORE_TEST(what_a_dropped_batch_has_written_is_not_grown_over)
 	cr_assert_eq(object_write(object, "garbage", 7, 3), 0);
 	cr_assert_not(object_has_rest(object));
 	txn = txn_begin(store);
-	cr_assert_eq(txn_wrote(txn, file, 3, 7, false, &before, &attr), 0);
+	cr_assert_eq(txn_wrote(txn, file, 3, 7, NULL, &before, &attr), 0);
 	txn_abort(txn);
 	cr_assert(object_has_rest(object));
 	cr_assert_eq(write_at(store, file, "x", 1, 9000), 0);

@@ -214,7 +214,7 @@ static inline int write_at(struct store *store, uint64_t inode,
 	if (!err) {
 		txn = txn_begin(store);
 		err = end_txn_with(txn, txn_wrote(txn, inode, offset, size,
-						  false, &before, &attr));
+						  NULL, &before, &attr));
 	}
 	object_put(object);
 	return err;

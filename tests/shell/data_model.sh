@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Random reads, writes, appends, truncates, holes, copies and mappings of two
+# files, on one mount and alternating between two, beside a model of them.  Each
+# run prints its seed; SEED=N repeats one.
+. "$(dirname "$0")/lib.sh"
+
+MODEL=$BUILD/tests/posix/data_model
+bounds=(--seconds 12 --ops 1000000)
+[ -z "$SMALL" ] || bounds=(--seconds 6 --ops 1000000)
+[ -z "$LONG" ] || bounds=(--ops 1000000)
+[ -z "${SEED:-}" ] || bounds+=(--seed "$SEED")
+
+start_server
+A=$T/a
+B=$T/b
+mount_at "$A"
+pid_a=$CLIENT_PID
+mount_at "$B"
+pid_b=$CLIENT_PID
+mkdir "$T/local" "$A/dir"
+
+say "a local file system, to prove the model"
+"$MODEL" --ops 6000 "$T/local"
+say "one mount"
+"$MODEL" "${bounds[@]}" "$A/dir"
+say "two mounts in turn"
+"$MODEL" "${bounds[@]}" "$A/dir" "$B/dir"
+
+# A fault is found, made small, and is there again in what is printed.
+if "$MODEL" --spoil --seed 1 "$A/dir" >"$T/found"; then
+	fail "punches that do nothing were not found"
+fi
+sed '1,/operations are left/d' "$T/found" >"$T/script"
+[ "$(wc -l <"$T/script")" -le 20 ] || fail "the list was not made small"
+if "$MODEL" --spoil --replay "$T/script" "$B/dir"; then
+	fail "the printed list does not fail"
+fi
+"$MODEL" --replay "$T/script" "$B/dir"
+
+umount_at "$A" "$pid_a"
+umount_at "$B" "$pid_b"
+stop_server
