@@ -4,6 +4,7 @@
  *
  *	verbs_fabric.c   devices, routes, domains, regions, windows
  *	verbs_poller.c   descriptors, completion channels, timers, the run
+ *	verbs_events.c   what the device says of itself
  *	verbs_cm.c       connecting, accepting, rejecting, closing (rdma_cm)
  *	verbs_queue.c    work requests and completions
  *
@@ -108,7 +109,7 @@ struct verbs_poller {
 	uint64_t nearest_ns;		/* no deadline comes before it */
 	/*
 	 * The device's own events go to whoever reads them first; see
-	 * verbs_poller.c.  [any]
+	 * verbs_events.c.  [any]
 	 */
 	struct rf_list all_link;	/* of all pollers of the process */
 	int told_fd;			/* eventfd: something below was set */
@@ -244,6 +245,16 @@ unsigned int verbs_poller_run(struct rf_poller *poller, unsigned int budget);
 int verbs_poller_fd(const struct rf_poller *poller);
 int verbs_poller_arm(struct rf_poller *poller);
 void verbs_poller_wants(struct verbs_poller *poller, struct verbs_ep *ep);
+
+/* ---- verbs_events.c ------------------------------------------------------ */
+
+/* From now on, until it leaves, it is told what concerns it. */
+void verbs_events_join(struct verbs_poller *poller);
+void verbs_events_leave(struct verbs_poller *poller);
+/* Read what the device says, and tell those whom it concerns. */
+void verbs_take_device_events(struct verbs_poller *poller);
+/* Heed what was told about our endpoints, here or on another thread. */
+void verbs_heed_device(struct verbs_poller *poller);
 
 /* ---- verbs_cm.c ---------------------------------------------------------- */
 

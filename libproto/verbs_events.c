@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_events.c - the device's own events: links, failures, removal
+ *
+ * Operation.  librdmacm opens a device once in a process, so its pollers share
+ * one queue of these, and each may read what concerns another.  It leaves word
+ * there (told_reason, is_device_gone) and wakes it.  A queue pair or completion
+ * queue, and so its endpoint, can't go before its events are acknowledged.
+ */
+#include "verbs_impl.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* Changed when pollers come and go, walked when a device fails. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rf_list all_pollers = { &all_pollers, &all_pollers };
+
+void verbs_events_join(struct verbs_poller *poller)
+{
+	pthread_mutex_lock(&all_lock);
+	rf_list_push(&all_pollers, &poller->all_link);
+	pthread_mutex_unlock(&all_lock);
+}
+
+void verbs_events_leave(struct verbs_poller *poller)
+{
+	pthread_mutex_lock(&all_lock);
+	rf_list_remove(&poller->all_link);
+	pthread_mutex_unlock(&all_lock);
+}
+
+static struct verbs_poller *poller_of(const struct verbs_ep *ep)
+{
+	return rf_container_of(ep->base.poller, struct verbs_poller, base);
+}
+
+/* [any] */
+static void wake(struct verbs_poller *poller)
+{
+	const uint64_t one = 1;
+
+	/* Full is as good: it is readable. */
+	if (write(poller->told_fd, &one, sizeof(one)) < 0)
+		RF_ASSERT(errno == EAGAIN);
+}
+
+/*
+ * The device says why this endpoint is over; NULL: a queue pair that another
+ * part of the program made.  [any]
+ */
+static void tell(struct verbs_ep *ep, int reason)
+{
+	struct verbs_poller *poller;
+
+	if (!ep)
+		return;
+	poller = poller_of(ep);
+	__atomic_store_n(&ep->told_reason, reason, __ATOMIC_RELAXED);
+	__atomic_store_n(&poller->is_told, true, __ATOMIC_RELEASE);
+	wake(poller);
+}
+
+/* siw says this too when a connection ends under a work.  [any] */
+static void tell_failure(struct verbs_ep *ep, int reason)
+{
+	if (ep && verbs_fabric_of(ep->base.poller->fab)->is_siw)
+		reason = -ECONNRESET;
+	tell(ep, reason);
+}
+
+/* [any] */
+static void device_failed(const struct ibv_context *context)
+{
+	struct rf_list *pos;
+
+	rf_log(RF_LOG_ERROR, "%s: the device has failed or was removed; its "
+	       "connections are closed", ibv_get_device_name(context->device));
+	pthread_mutex_lock(&all_lock);
+	rf_list_for_each(pos, &all_pollers) {
+		struct verbs_poller *poller =
+			rf_container_of(pos, struct verbs_poller, all_link);
+
+		if (verbs_fabric_of(poller->base.fab)->context != context)
+			continue;
+		__atomic_store_n(&poller->is_device_gone, true,
+				 __ATOMIC_RELEASE);
+		wake(poller);
+	}
+	pthread_mutex_unlock(&all_lock);
+}
+
+/* [any] */
+static void cq_overran(const struct ibv_cq *cq)
+{
+	struct verbs_ep *ep = cq->cq_context;
+
+	VERBS_COUNT(verbs_fabric_of(ep->base.poller->fab), cq_overruns, 1);
+	rf_log(RF_LOG_ERROR, "%s: a completion queue overran; its connection is "
+	       "closed", ibv_get_device_name(cq->context->device));
+	tell(ep, -EOVERFLOW);
+}
+
+/* [any] */
+static void take_device_event(const struct ibv_context *context,
+			      const struct ibv_async_event *event)
+{
+	const char *name = ibv_get_device_name(context->device);
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_ACCESS_ERR:
+		tell(event->element.qp->qp_context, -EACCES);
+		break;
+	case IBV_EVENT_QP_REQ_ERR:
+		tell_failure(event->element.qp->qp_context, -EPROTO);
+		break;
+	case IBV_EVENT_QP_FATAL:
+		tell_failure(event->element.qp->qp_context, -EIO);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		cq_overran(event->element.cq);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		device_failed(context);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		rf_log(RF_LOG_WARN, "%s port %d: the link is down", name,
+		       event->element.port_num);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		rf_log(RF_LOG_INFO, "%s port %d: the link is up", name,
+		       event->element.port_num);
+		break;
+	default:
+		break;
+	}
+}
+
+void verbs_take_device_events(struct verbs_poller *poller)
+{
+	struct ibv_context *context =
+		verbs_fabric_of(poller->base.fab)->context;
+	struct ibv_async_event event;
+
+	while (ibv_get_async_event(context, &event) == 0) {
+		take_device_event(context, &event);
+		ibv_ack_async_event(&event);
+	}
+}
+
+void verbs_heed_device(struct verbs_poller *poller)
+{
+	bool is_gone = __atomic_load_n(&poller->is_device_gone,
+				       __ATOMIC_ACQUIRE);
+	struct rf_list *pos;
+	uint64_t count;
+
+	if (read(poller->told_fd, &count, sizeof(count)) < 0)
+		RF_ASSERT(errno == EAGAIN);
+	if (!is_gone && !__atomic_exchange_n(&poller->is_told, false,
+					     __ATOMIC_ACQUIRE))
+		return;
+	rf_list_for_each(pos, &poller->eps) {
+		struct verbs_ep *ep =
+			rf_container_of(pos, struct verbs_ep, link);
+		int told = is_gone ? -ENODEV :
+			__atomic_exchange_n(&ep->told_reason, 0,
+					    __ATOMIC_RELAXED);
+
+		if (told == -EACCES)
+			VERBS_COUNT(verbs_fabric_of(poller->base.fab),
+				    rights_refused, 1);
+		if (told)
+			verbs_ep_is_over(ep, told);
+	}
+}
