@@ -167,6 +167,8 @@ struct rf_fabric_stats {
 	uint64_t connects, accepts, rejects, closes;
 	uint64_t retransmissions;	/* of closed and open connections */
 	uint64_t cq_overruns;
+	uint64_t completions;		/* fetched from queues of a device */
+	uint64_t cq_events;		/* that announced them */
 };
 void rf_fabric_stats(const struct rf_fabric *fab, struct rf_fabric_stats *out);
 

@@ -516,22 +516,32 @@ static void sleep_once(struct rf_reactor *reactor, int wait_ms)
 	atomic_store(&reactor->may_sleep, false);
 }
 
+/* Something is to be run that neither a poller nor a descriptor tells of. */
+static bool has_due(const struct rf_reactor *reactor)
+{
+	return atomic_load(&reactor->tasks) || nearest_timer_ms(reactor) == 0;
+}
+
 /*
- * Look again and again for poll_us.  Returns the number of callbacks that
- * pollers ran; events may have been fetched as well.
+ * Look again and again for poll_us.  Nothing is armed meanwhile, so pollers find
+ * what is there without the kernel; the descriptors are looked at now and then.
+ * Returns the number of callbacks that pollers ran; events may have been fetched
+ * as well.
  */
 static unsigned int spin(struct rf_reactor *reactor)
 {
 	const uint64_t end_ns = reactor->now_ns + reactor->poll_us * 1000ull;
 	unsigned int count;
 
+	/* Those of the last look were run. */
+	reactor->event_at = reactor->event_count = 0;
 	do {
 		reactor->now_ns = read_clock(reactor);
 		count = run_pollers(reactor, true);
-		if (count || atomic_load(&reactor->tasks) ||
-		    nearest_timer_ms(reactor) == 0)
+		if (count || has_due(reactor))
 			break;
-		look(reactor, 0);
+		if (reactor->looks_skipped++ >= LOOKS_SKIPPED_MAX)
+			look(reactor, 0);
 	} while (reactor->event_count == 0 && reactor->now_ns < end_ns);
 	return count;
 }
@@ -539,11 +549,18 @@ static unsigned int spin(struct rf_reactor *reactor)
 /* Wait as long as is right; returns the callbacks that were run meanwhile. */
 static unsigned int wait_for_work(struct rf_reactor *reactor, int limit_ms)
 {
-	int wait_ms = choose_wait(reactor);
-	unsigned int count = 0;
+	unsigned int count;
+	int wait_ms;
 
+	if (reactor->poll_us > 0 && limit_ms != 0 && !reactor->clock &&
+	    !has_due(reactor)) {
+		count = spin(reactor);
+		if (count || reactor->event_count)
+			return count;
+	}
+	wait_ms = choose_wait(reactor);
 	if (wait_ms == 0) {
-		if (reactor->looks_skipped++ == LOOKS_SKIPPED_MAX)
+		if (reactor->looks_skipped++ >= LOOKS_SKIPPED_MAX)
 			look(reactor, 0);
 		return 0;
 	}
@@ -552,15 +569,8 @@ static unsigned int wait_for_work(struct rf_reactor *reactor, int limit_ms)
 		look(reactor, 0);
 		return 0;
 	}
-	if (reactor->poll_us > 0) {
-		count = spin(reactor);
-		if (count || reactor->event_count)
-			return count;
-		/* Spinning has used up what arming prepared. */
-		wait_ms = choose_wait(reactor);
-	}
 	sleep_once(reactor, lesser_wait(wait_ms, limit_ms));
-	return count;
+	return 0;
 }
 
 static void count_turn(struct rf_reactor *reactor, unsigned int callbacks)

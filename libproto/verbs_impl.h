@@ -103,10 +103,11 @@ struct verbs_poller {
 	struct rdma_event_channel *cm;
 	struct ibv_comp_channel *comp;
 	struct rf_list eps;		/* all */
-	struct rf_list ready;		/* completion queues to poll */
+	struct rf_list ready;		/* eps whose completion queue to poll */
 	struct rf_list ending;		/* eps that wait for their last work */
 	struct rf_list listeners;
 	uint64_t nearest_ns;		/* no deadline comes before it */
+	unsigned int looks_skipped;	/* runs that left the descriptors alone */
 	/*
 	 * The device's own events go to whoever reads them first; see
 	 * verbs_events.c.  [any]
@@ -200,6 +201,7 @@ struct verbs_ep {
 	uint32_t probe_rkey;		/* 0: the peer has none */
 	bool is_probing;		/* one is in the ring */
 	unsigned int cq_events;		/* not acknowledged */
+	bool is_armed;			/* the next completion makes an event */
 	int told_reason;		/* by the device, on any thread */
 	int reason;
 	bool may_send;			/* the connecting side, or spoken to */

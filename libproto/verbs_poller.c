@@ -3,10 +3,16 @@
  * verbs_poller.c - descriptors, completion queues that have something, the run
  *
  * Operation.  One epoll instance holds the event channel of rdma_cm, the
- * completion channel and the device's own events.  A completion queue whose
- * event came stands in the ready list and is polled there until it is empty;
- * then it is armed, and polled once more, since a completion between the last
- * poll and the arming makes no event (ibv_req_notify_cq(3)).
+ * completion channel and the device's own events.  A completion queue stands in
+ * the ready list from its event on, and every run polls it there: a program that
+ * spins asks the device's memory and not the kernel.  Only rf_poller_arm(), which
+ * comes before a sleep, asks for the next event; the run after it polls once
+ * more, since a completion between the last poll and the arming makes no event
+ * (ibv_req_notify_cq(3)), and then the queue leaves the list.  So a busy queue
+ * has few events and many completions for each.
+ *
+ * While queues are polled the descriptors are looked at in every
+ * LOOKS_SKIPPED_MAX-th run, so that they don't starve.
  */
 #include "verbs_impl.h"
 
@@ -17,7 +23,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { WATCHED_FDS = 4 };
+enum {
+	WATCHED_FDS = 4,
+	LOOKS_SKIPPED_MAX = 16,
+};
 
 static int set_nonblocking(int fd)
 {
@@ -137,31 +146,37 @@ static void take_completion_events(struct verbs_poller *poller)
 		struct verbs_ep *ep = context;
 
 		ep->cq_events++;
+		ep->is_armed = false;
 		verbs_poller_wants(poller, ep);
+		VERBS_COUNT(verbs_fabric_of(poller->base.fab), cq_events, 1);
 	}
 }
 
 /* ---- the run ------------------------------------------------------------- */
 
-/* Poll one queue; keep it in the list while it may have more. */
+/* Ask for an event at the next completion.  [owner] */
+static void arm_queue(struct verbs_ep *ep)
+{
+	if (ep->is_armed || ep->is_qp_dead)
+		return;
+	ep->is_armed = true;
+	if (ibv_req_notify_cq(ep->cq, 0))
+		verbs_ep_end(ep, -EIO);
+}
+
+/* Poll one queue; it stays in the list until it is armed and found empty. */
 static unsigned int run_queue(struct verbs_poller *poller, struct verbs_ep *ep,
 			      unsigned int budget)
 {
 	bool left = true;
 	unsigned int count = verbs_poll_queue(ep, budget, &left);
 
-	if (left) {
-		verbs_poller_wants(poller, ep);
-		return count;
+	/* The end waits for the last look, and not for a sleep. */
+	if (!left && ep->state == VERBS_ENDING && !ep->is_armed) {
+		arm_queue(ep);
+		count += verbs_poll_queue(ep, budget, &left);
 	}
-	if (ep->is_qp_dead)
-		return count;
-	if (ibv_req_notify_cq(ep->cq, 0)) {
-		verbs_ep_end(ep, -EIO);
-		return count;
-	}
-	count += verbs_poll_queue(ep, budget, &left);
-	if (left)
+	if (!ep->is_qp_dead && (left || !ep->is_armed))
 		verbs_poller_wants(poller, ep);
 	return count;
 }
@@ -223,30 +238,41 @@ static void free_closed_listeners(struct verbs_poller *poller)
 	}
 }
 
+/* Returns the number of callbacks run. */
+static unsigned int look(struct verbs_poller *poller, unsigned int budget)
+{
+	struct epoll_event events[WATCHED_FDS];
+	unsigned int count = 0;
+	int ready, ran;
+
+	poller->looks_skipped = 0;
+	ready = epoll_wait(poller->epoll_fd, events, WATCHED_FDS, 0);
+	for (int i = 0; i < ready; i++) {
+		int fd = events[i].data.fd;
+
+		if (fd == poller->comp->fd)
+			take_completion_events(poller);
+		else if (fd == poller->told_fd)
+			verbs_heed_device(poller);
+		else if (fd != poller->cm->fd)
+			verbs_take_device_events(poller);
+		else
+			while (count < budget &&
+			       (ran = verbs_cm_event(poller)) >= 0)
+				count += (unsigned int)ran;
+	}
+	return count;
+}
+
 unsigned int verbs_poller_run(struct rf_poller *poller, unsigned int budget)
 {
 	struct verbs_poller *vp =
 		rf_container_of(poller, struct verbs_poller, base);
-	struct epoll_event events[WATCHED_FDS];
 	unsigned int count = 0;
-	int ready;
 
-	ready = epoll_wait(vp->epoll_fd, events, WATCHED_FDS, 0);
-	for (int i = 0; i < ready; i++) {
-		if (events[i].data.fd == vp->comp->fd) {
-			take_completion_events(vp);
-		} else if (events[i].data.fd == vp->cm->fd) {
-			int ran;
-
-			while (count < budget &&
-			       (ran = verbs_cm_event(vp)) >= 0)
-				count += (unsigned int)ran;
-		} else if (events[i].data.fd == vp->told_fd) {
-			verbs_heed_device(vp);
-		} else {
-			verbs_take_device_events(vp);
-		}
-	}
+	if (rf_list_is_empty(&vp->ready) ||
+	    vp->looks_skipped++ >= LOOKS_SKIPPED_MAX)
+		count = look(vp, budget);
 	if (count < budget)
 		count += run_queues(vp, budget - count);
 	verbs_ep_deadlines(vp);
@@ -274,6 +300,8 @@ int verbs_poller_arm(struct rf_poller *poller)
 		rf_container_of(poller, struct verbs_poller, base);
 	struct rf_list *pos;
 
+	rf_list_for_each(pos, &vp->ready)
+		arm_queue(rf_container_of(pos, struct verbs_ep, ready_link));
 	if (!rf_list_is_empty(&vp->ready))
 		return 0;
 	rf_list_for_each(pos, &vp->ending)

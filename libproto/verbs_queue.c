@@ -104,6 +104,7 @@ int verbs_queue_init(struct verbs_ep *ep)
 		return errno ? -errno : -ENOMEM;
 	if (ibv_req_notify_cq(ep->cq, 0))
 		return -EIO;
+	ep->is_armed = true;
 	attr.send_cq = attr.recv_cq = ep->cq;
 	errno = 0;
 	while (rdma_create_qp(ep->id, pd->pd, &attr)) {
@@ -606,6 +607,8 @@ unsigned int verbs_poll_queue(struct verbs_ep *ep, unsigned int budget,
 		return 0;
 	do {
 		got = ibv_poll_cq(ep->cq, VERBS_POLL_BATCH, wc);
+		if (got > 0)
+			VERBS_COUNT(fabric_of(ep), completions, got);
 		if (got > 0 && ep->probe_deadline_ns)
 			ep->heard_ns = rf_now_ns();
 		for (int i = 0; i < got; i++)
