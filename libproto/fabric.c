@@ -44,13 +44,34 @@ int rf_fabric_open(const char *uri, struct rf_fabric **out)
 {
 	const char *colon = strstr(uri, "://");
 	const struct rf_fabric_ops *ops;
+	int err;
 
 	if (!colon)
 		return -EINVAL;
 	ops = find_transport(uri, (size_t)(colon - uri));
 	if (!ops)
 		return -ENODEV;
-	return ops->open(colon + 3, out);
+	err = ops->open(colon + 3, out);
+	if (!err)
+		(*out)->tuning = (struct rf_tuning)RF_TUNING_DEFAULT;
+	return err;
+}
+
+int rf_fabric_tune(struct rf_fabric *fab, const struct rf_tuning *tuning)
+{
+	int err = 0;
+
+	RF_ASSERT(tuning->traffic_class >= -1 &&
+		  tuning->traffic_class <= RF_TRAFFIC_CLASS_MAX);
+	RF_ASSERT(tuning->gid_index >= -1 &&
+		  tuning->gid_index <= RF_GID_INDEX_MAX);
+	if (fab->ops->may_tune)
+		err = fab->ops->may_tune(fab, tuning);
+	else if (tuning->gid_index >= 0)
+		err = -EOPNOTSUPP;
+	if (!err)
+		fab->tuning = *tuning;
+	return err;
 }
 
 void rf_fabric_close(struct rf_fabric *fab)
@@ -58,14 +79,22 @@ void rf_fabric_close(struct rf_fabric *fab)
 	fab->ops->close(fab);
 }
 
-int rf_fabric_route(const char *scheme, const struct sockaddr *addr,
-		    socklen_t addr_size, char *uri, size_t uri_size)
+int rf_fabric_route_from(const char *scheme, const struct sockaddr *source,
+			 const struct sockaddr *addr, socklen_t addr_size,
+			 char *uri, size_t uri_size)
 {
 	const struct rf_fabric_ops *ops = find_transport(scheme, strlen(scheme));
 
 	if (!ops || !ops->route)
 		return -ENETUNREACH;
-	return ops->route(addr, addr_size, uri, uri_size);
+	return ops->route(source, addr, addr_size, uri, uri_size);
+}
+
+int rf_fabric_route(const char *scheme, const struct sockaddr *addr,
+		    socklen_t addr_size, char *uri, size_t uri_size)
+{
+	return rf_fabric_route_from(scheme, NULL, addr, addr_size, uri,
+				    uri_size);
 }
 
 const char *rf_fabric_scheme(const struct rf_fabric *fab)

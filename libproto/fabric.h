@@ -99,6 +99,47 @@ void rf_fabric_close(struct rf_fabric *fab);
 int rf_fabric_route(const char *scheme, const struct sockaddr *addr,
 		    socklen_t addr_size, char *uri, size_t uri_size);
 
+/*
+ * The same from an address of ours, which may choose between devices; NULL: any.
+ * [any] [blocks]  -EADDRNOTAVAIL: this host has no such address.
+ */
+int rf_fabric_route_from(const char *scheme, const struct sockaddr *source,
+			 const struct sockaddr *addr, socklen_t addr_size,
+			 char *uri, size_t uri_size);
+
+/* What an operator may choose; RF_TUNING_DEFAULT is in force until then. */
+struct rf_tuning {
+	/*
+	 * Completion moderation: an event announces up to cq_count completions,
+	 * and comes after cq_us at the latest.  0 or 1: an event for each.  Only
+	 * of devices that have it (moderates_events).
+	 */
+	uint16_t cq_count;
+	uint16_t cq_us;
+
+	/* IPv4's type of service, IPv6's and RoCE's traffic class; -1: the
+	 * system's.  FABRIC.md tells whose choice counts where. */
+	int16_t traffic_class;
+
+	/* The entry of the port's GID table whose address is ours; -1: as
+	 * routed.  RoCE only. */
+	int16_t gid_index;
+
+	/* Where connections come from; ss_family 0: as routed. */
+	struct sockaddr_storage source;
+};
+#define RF_TUNING_DEFAULT { .traffic_class = -1, .gid_index = -1 }
+
+enum { RF_TRAFFIC_CLASS_MAX = 255, RF_GID_INDEX_MAX = 1023 };
+
+/*
+ * Choose, for endpoints and listeners made from now on.  Call it before the
+ * first poller is created.  [any]
+ *
+ * -EOPNOTSUPP: this fabric has no GID table whose entries are addresses.
+ */
+int rf_fabric_tune(struct rf_fabric *fab, const struct rf_tuning *tuning);
+
 /* Valid until rf_fabric_close().  [any] */
 const char *rf_fabric_scheme(const struct rf_fabric *fab);
 const struct rf_limits *rf_fabric_limits(const struct rf_fabric *fab);
@@ -142,6 +183,10 @@ struct rf_traits {
 	 * this program (iWARP's CRC32C): one more above it would say nothing
 	 * new. */
 	bool checks_data;
+
+	/* Completion events follow rf_tuning.cq_count and cq_us.  Else only what
+	 * has gathered before the program looks is announced together. */
+	bool moderates_events;
 
 	/* A reject without data is told apart from a port where nobody
 	 * listens: rejected() is called, with size 0. */

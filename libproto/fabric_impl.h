@@ -20,8 +20,12 @@ struct rf_fabric_ops {
 	/* rest is what follows "scheme://". */
 	int (*open)(const char *rest, struct rf_fabric **out);
 	void (*close)(struct rf_fabric *fab);
-	int (*route)(const struct sockaddr *addr, socklen_t addr_size,
-		     char *uri, size_t uri_size);
+	/* source may be NULL. */
+	int (*route)(const struct sockaddr *source, const struct sockaddr *addr,
+		     socklen_t addr_size, char *uri, size_t uri_size);
+	/* May it be so?  NULL: all but a GID index. */
+	int (*may_tune)(const struct rf_fabric *fab,
+			const struct rf_tuning *tuning);
 	void (*stats)(const struct rf_fabric *fab, struct rf_fabric_stats *out);
 
 	int (*pd_create)(struct rf_fabric *fab, struct rf_pd **out);
@@ -81,11 +85,12 @@ extern const struct rf_fabric_ops rf_loop_ops;
 extern const struct rf_fabric_ops rf_verbs_ops;
 #endif
 
-/* Transports set every member; fabric.c reads them. */
+/* Transports set every other member; fabric.c reads them. */
 struct rf_fabric {
 	const struct rf_fabric_ops *ops;
 	struct rf_limits limits;
 	struct rf_traits traits;
+	struct rf_tuning tuning;	/* fabric.c sets it */
 	enum rf_level level;
 	bool pins_memory;
 };

@@ -195,6 +195,9 @@ struct iw_window {
 	struct rf_list bound;	/* in iw_ep.windows while armed */
 };
 
+/* Of a socket that will connect or listen; what it accepts inherits it. */
+void iw_set_traffic_class(const struct iw_fabric *fab, int fd, int family);
+
 /* ---- poller ------------------------------------------------------------ */
 
 enum iw_kind {

@@ -165,6 +165,8 @@ static bool setup_is_sent(const struct iw_ep *ep)
 static int connect_socket(struct iw_ep *ep, const struct sockaddr *addr,
 			  socklen_t addr_size)
 {
+	const struct iw_fabric *fab = iw_poller_fabric(iw_ep_poller(ep));
+	const struct sockaddr_storage *source = &fab->base.tuning.source;
 	int fd = socket(addr->sa_family,
 			SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -172,6 +174,10 @@ static int connect_socket(struct iw_ep *ep, const struct sockaddr *addr,
 		return -errno;
 	ep->source.fd = fd;
 	tune_socket(fd, ep->base.config.keepalive_ms);
+	iw_set_traffic_class(fab, fd, addr->sa_family);
+	if (source->ss_family &&
+	    bind(fd, (const struct sockaddr *)source, addr_size) < 0)
+		return -errno;
 	if (connect(fd, addr, addr_size) < 0 && errno != EINPROGRESS)
 		return -errno;
 	return iw_source_watch(iw_ep_poller(ep), &ep->source, EPOLLOUT);

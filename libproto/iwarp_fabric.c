@@ -73,21 +73,37 @@ static void iw_close(struct rf_fabric *base)
 }
 
 /* A datagram socket asks the kernel for the route and sends nothing. */
-static int iw_route(const struct sockaddr *addr, socklen_t addr_size, char *uri,
-		    size_t uri_size)
+static int iw_route(const struct sockaddr *source, const struct sockaddr *addr,
+		    socklen_t addr_size, char *uri, size_t uri_size)
 {
 	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int err;
 
 	if (fd < 0)
 		return -ENETUNREACH;
-	err = connect(fd, addr, addr_size);
+	/* One of another family than addr's can't be where we come from. */
+	err = source && bind(fd, source, addr_size) ? -EADDRNOTAVAIL : 0;
+	if (!err && connect(fd, addr, addr_size))
+		err = -ENETUNREACH;
 	close(fd);
 	if (err)
-		return -ENETUNREACH;
+		return err;
 	if (snprintf(uri, uri_size, "iwarp://") >= (int)uri_size)
 		return -ENAMETOOLONG;
 	return 0;
+}
+
+void iw_set_traffic_class(const struct iw_fabric *fab, int fd, int family)
+{
+	int class = fab->base.tuning.traffic_class;
+
+	if (class < 0)
+		return;
+	if (family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &class,
+			   sizeof(class));
+	else
+		setsockopt(fd, IPPROTO_IP, IP_TOS, &class, sizeof(class));
 }
 
 /* ---- statistics -------------------------------------------------------- */

@@ -26,7 +26,8 @@ static struct iw_poller *listener_poller(const struct iw_listener *listener)
 	return (struct iw_poller *)listener->base.poller;
 }
 
-static int open_socket(const struct sockaddr *addr, socklen_t addr_size)
+static int open_socket(const struct iw_fabric *fab, const struct sockaddr *addr,
+		       socklen_t addr_size)
 {
 	int fd = socket(addr->sa_family,
 			SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -38,6 +39,7 @@ static int open_socket(const struct sockaddr *addr, socklen_t addr_size)
 	/* One listener for each family: "::" must not take IPv4's port. */
 	if (addr->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	iw_set_traffic_class(fab, fd, addr->sa_family);
 	if (bind(fd, addr, addr_size) < 0 || listen(fd, IW_BACKLOG) < 0) {
 		err = -errno;
 		close(fd);
@@ -56,7 +58,7 @@ int iw_listener_open(struct rf_poller *base, const struct sockaddr *addr,
 
 	if (!listener)
 		return -ENOMEM;
-	fd = open_socket(addr, addr_size);
+	fd = open_socket(iw_poller_fabric(poller), addr, addr_size);
 	if (fd < 0) {
 		free(listener);
 		return fd;

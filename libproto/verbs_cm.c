@@ -310,27 +310,23 @@ int verbs_ep_connect(struct rf_poller *poller, const struct sockaddr *addr,
 		     const struct rf_ep_events *events, void *context,
 		     struct rf_ep **out)
 {
-	struct verbs_poller *vp =
-		rf_container_of(poller, struct verbs_poller, base);
-	struct sockaddr_storage copy = { 0 };
 	struct verbs_ep *ep;
 	int err;
 
-	if (addr_size > sizeof(copy))
+	if (addr_size > sizeof(ep->peer))
 		return -EINVAL;
-	memcpy(&copy, addr, addr_size);
 	ep = new_ep(poller, config, events, context);
 	if (!ep)
 		return -ENOMEM;
+	memcpy(&ep->peer, addr, addr_size);
+	ep->source = poller->fab->tuning.source;
 	ep->may_send = true;
 	if (hello_size)
 		memcpy(ep->hello, hello, hello_size);
 	ep->hello_size = hello_size;
 	ep->state = VERBS_RESOLVING_ADDR;
-	if (rdma_create_id(vp->cm, &ep->id, ep, RDMA_PS_TCP) ||
-	    rdma_resolve_addr(ep->id, NULL, (struct sockaddr *)&copy,
-			      (int)config->setup_ms)) {
-		err = -errno;
+	err = verbs_path_begin(ep);
+	if (err) {
 		free_ep(ep);
 		return err;
 	}
@@ -365,8 +361,6 @@ static int begin_connect(struct verbs_ep *ep)
 	struct rdma_conn_param param = { 0 };
 	int err;
 
-	if (ep->id->verbs != fabric_of(ep)->context)
-		return -ENETUNREACH;
 	err = verbs_queue_init(ep);
 	if (!err)
 		err = verbs_give_recvs(ep);
@@ -391,6 +385,13 @@ static unsigned int route_resolved(struct verbs_ep *ep)
 
 static unsigned int addr_resolved(struct verbs_ep *ep)
 {
+	int err = verbs_path_resolved(ep);
+
+	if (err <= 0) {
+		if (err)
+			verbs_ep_end(ep, err);
+		return 0;
+	}
 	ep->state = VERBS_RESOLVING_ROUTE;
 	if (rdma_resolve_route(ep->id, (int)ep->base.config.setup_ms))
 		verbs_ep_end(ep, -errno);
@@ -429,6 +430,11 @@ static unsigned int established(struct verbs_ep *ep,
 	}
 	ep->setup_deadline_ns = 0;
 	ep->state = VERBS_CONNECTED;
+	err = verbs_path_check(ep);
+	if (err) {
+		verbs_ep_end(ep, err);
+		return 0;
+	}
 	start_probing(ep);
 	ep->base.is_connected = true;
 	ep->is_reported = true;
@@ -482,10 +488,15 @@ int verbs_listener_open(struct rf_poller *poller, const struct sockaddr *addr,
 	listener->on_request = on_request;
 	listener->context = context;
 	rf_list_init(&listener->incomings);
-	if (rdma_create_id(vp->cm, &listener->id, listener, RDMA_PS_TCP) ||
-	    rdma_bind_addr(listener->id, (struct sockaddr *)&copy) ||
-	    rdma_listen(listener->id, VERBS_BACKLOG)) {
+	err = rdma_create_id(vp->cm, &listener->id, listener, RDMA_PS_TCP) ?
+		-errno : 0;
+	if (!err)
+		err = verbs_path_listen(verbs_fabric_of(poller->fab),
+					listener->id, &copy);
+	if (!err && (rdma_bind_addr(listener->id, (struct sockaddr *)&copy) ||
+		     rdma_listen(listener->id, VERBS_BACKLOG)))
 		err = -errno;
+	if (err) {
 		if (listener->id)
 			rdma_destroy_id(listener->id);
 		free(listener);
@@ -592,7 +603,9 @@ static int begin_accept(struct verbs_ep *ep, struct verbs_incoming *incoming,
 	if (err == -ENOMEM)
 		return err;
 	for (unsigned int i = 0; i < recv_count; i++)
-		verbs_ep_post_recv(&ep->base, &recvs[i]);
+		RF_ASSERT(verbs_put_recv(ep, &recvs[i]) == 0);
+	if (!err)
+		err = verbs_give_recvs(ep);
 	/* Some devices find out here that the peer has gone, some when it is
 	 * accepted, others later. */
 	if (err) {
@@ -738,7 +751,16 @@ static unsigned int ep_event(struct verbs_ep *ep,
 	}
 }
 
-/* Only the removal of a device happens to a listener; its poller says so. */
+/* Only the removal of its device happens to a listener. */
+static void listener_event(const struct verbs_poller *poller,
+			   const struct rdma_cm_event *event)
+{
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		rf_log(RF_LOG_ERROR, "%s: the device was removed; nobody can "
+		       "connect by it any more: when it is back, start this "
+		       "program again", verbs_device_name(poller->base.fab));
+}
+
 static bool is_listener(const struct verbs_poller *poller,
 			const struct rdma_cm_id *id)
 {
@@ -771,8 +793,11 @@ int verbs_cm_event(struct verbs_poller *poller)
 		return (int)connect_request(&copy);
 	/* Without a context it is a request that nobody has accepted yet. */
 	ep = copy.id->context;
-	if (!ep || copy.event == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
-	    is_listener(poller, copy.id))
+	if (!ep || copy.event == RDMA_CM_EVENT_TIMEWAIT_EXIT)
 		return 0;
+	if (is_listener(poller, copy.id)) {
+		listener_event(poller, &copy);
+		return 0;
+	}
 	return (int)ep_event(ep, &copy);
 }

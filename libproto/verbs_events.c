@@ -75,7 +75,9 @@ static void device_failed(const struct ibv_context *context)
 	struct rf_list *pos;
 
 	rf_log(RF_LOG_ERROR, "%s: the device has failed or was removed; its "
-	       "connections are closed", ibv_get_device_name(context->device));
+	       "connections are closed: see the kernel's log (dmesg), and when "
+	       "the device is back start this program again",
+	       ibv_get_device_name(context->device));
 	pthread_mutex_lock(&all_lock);
 	rf_list_for_each(pos, &all_pollers) {
 		struct verbs_poller *poller =
@@ -90,23 +92,87 @@ static void device_failed(const struct ibv_context *context)
 	pthread_mutex_unlock(&all_lock);
 }
 
-/* [any] */
+/* Queues hold all that may be posted, so this is the device's fault.  [any] */
 static void cq_overran(const struct ibv_cq *cq)
 {
 	struct verbs_ep *ep = cq->cq_context;
 
 	VERBS_COUNT(verbs_fabric_of(ep->base.poller->fab), cq_overruns, 1);
-	rf_log(RF_LOG_ERROR, "%s: a completion queue overran; its connection is "
-	       "closed", ibv_get_device_name(cq->context->device));
+	rf_log(RF_LOG_ERROR, "%s: a completion queue of %d overran or failed; "
+	       "its connection is closed, and the client may connect again.  "
+	       "If it comes again, look for newer firmware or a newer driver, "
+	       "and lower send_depth meanwhile",
+	       ibv_get_device_name(cq->context->device), cq->cqe);
 	tell(ep, -EOVERFLOW);
 }
 
 /* [any] */
-static void take_device_event(const struct ibv_context *context,
-			      const struct ibv_async_event *event)
+static void qp_failed(const struct ibv_context *context, struct verbs_ep *ep)
+{
+	if (ep && !verbs_fabric_of(ep->base.poller->fab)->is_siw)
+		rf_log(RF_LOG_ERROR, "%s: a queue pair failed; its connection "
+		       "is closed, and the client may connect again: see the "
+		       "kernel's log (dmesg)",
+		       ibv_get_device_name(context->device));
+	tell_failure(ep, -EIO);
+}
+
+/* Does any poller of this device hold to an entry of its GID table?  [any] */
+static bool is_gid_fixed(const struct ibv_context *context)
+{
+	bool is_fixed = false;
+	struct rf_list *pos;
+
+	pthread_mutex_lock(&all_lock);
+	rf_list_for_each(pos, &all_pollers) {
+		struct rf_fabric *fab =
+			rf_container_of(pos, struct verbs_poller,
+					all_link)->base.fab;
+
+		is_fixed |= verbs_fabric_of(fab)->context == context &&
+			    fab->tuning.gid_index >= 0;
+	}
+	pthread_mutex_unlock(&all_lock);
+	return is_fixed;
+}
+
+/* What happens to a port ends no connection by itself.  [any] */
+static void port_event(const struct ibv_context *context,
+		       const struct ibv_async_event *event)
 {
 	const char *name = ibv_get_device_name(context->device);
+	int port = event->element.port_num;
 
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ERR:
+		rf_log(RF_LOG_WARN, "%s port %d: the link is down; its "
+		       "connections wait for it until their time-outs end "
+		       "them: check cable, switch and network device", name,
+		       port);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		rf_log(RF_LOG_INFO, "%s port %d: the link is up", name, port);
+		break;
+	case IBV_EVENT_GID_CHANGE:
+		if (is_gid_fixed(context))
+			rf_log(RF_LOG_WARN, "%s port %d: its GIDs have changed; "
+			       "a GID index may name another address now: "
+			       "check it", name, port);
+		else
+			rf_log(RF_LOG_INFO, "%s port %d: its GIDs have changed "
+			       "with the addresses; connections from or to one "
+			       "that is gone end", name, port);
+		break;
+	default:
+		rf_log(RF_LOG_INFO, "%s port %d: %s; connections that end now "
+		       "may be made again", name, port,
+		       ibv_event_type_str(event->event_type));
+	}
+}
+
+void verbs_take_device_event(const struct ibv_context *context,
+			     const struct ibv_async_event *event)
+{
 	switch (event->event_type) {
 	case IBV_EVENT_QP_ACCESS_ERR:
 		tell(event->element.qp->qp_context, -EACCES);
@@ -115,7 +181,7 @@ static void take_device_event(const struct ibv_context *context,
 		tell_failure(event->element.qp->qp_context, -EPROTO);
 		break;
 	case IBV_EVENT_QP_FATAL:
-		tell_failure(event->element.qp->qp_context, -EIO);
+		qp_failed(context, event->element.qp->qp_context);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq_overran(event->element.cq);
@@ -124,12 +190,13 @@ static void take_device_event(const struct ibv_context *context,
 		device_failed(context);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		rf_log(RF_LOG_WARN, "%s port %d: the link is down", name,
-		       event->element.port_num);
-		break;
 	case IBV_EVENT_PORT_ACTIVE:
-		rf_log(RF_LOG_INFO, "%s port %d: the link is up", name,
-		       event->element.port_num);
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		port_event(context, event);
 		break;
 	default:
 		break;
@@ -143,7 +210,7 @@ void verbs_take_device_events(struct verbs_poller *poller)
 	struct ibv_async_event event;
 
 	while (ibv_get_async_event(context, &event) == 0) {
-		take_device_event(context, &event);
+		verbs_take_device_event(context, &event);
 		ibv_ack_async_event(&event);
 	}
 }

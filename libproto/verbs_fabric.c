@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_fabric.c - devices, routes, domains, regions, windows
+ * verbs_fabric.c - devices, domains, regions, windows
  *
  * Device contexts are librdmacm's: it opens each device once in a process and
  * its connection ids use that context, so domains must too.
@@ -8,7 +8,6 @@
 #include "verbs_impl.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- devices ------------------------------------------------------------- */
@@ -41,6 +40,7 @@ static void set_limits(struct verbs_fabric *fabric)
 {
 	const struct ibv_device_attr *attr = &fabric->attr;
 	struct rf_limits *limits = &fabric->base.limits;
+	int depth_max;
 
 	limits->msg_size_max = VERBS_MSG_MAX;
 	limits->rdma_size_max = VERBS_RDMA_MAX;
@@ -55,10 +55,12 @@ static void set_limits(struct verbs_fabric *fabric)
 	limits->reads_max = clamp_u16(attr->max_qp_init_rd_atom < attr->max_qp_rd_atom ?
 				      attr->max_qp_init_rd_atom :
 				      attr->max_qp_rd_atom, UINT8_MAX);
-	limits->send_depth_max = clamp_u16(attr->max_qp_wr - 1,
-					   VERBS_SEND_DEPTH_MAX);
-	limits->recv_depth_max = clamp_u16(attr->max_qp_wr - 1,
-					   VERBS_RECV_DEPTH_MAX);
+	/* One completion queue holds both, and one more than the caller's. */
+	depth_max = attr->max_cqe / 2 - 1;
+	depth_max = depth_max < attr->max_qp_wr - 1 ? depth_max :
+						      attr->max_qp_wr - 1;
+	limits->send_depth_max = clamp_u16(depth_max, VERBS_SEND_DEPTH_MAX);
+	limits->recv_depth_max = clamp_u16(depth_max, VERBS_RECV_DEPTH_MAX);
 }
 
 /* Windows that can be bound by a work request and are tied to one connection. */
@@ -67,6 +69,15 @@ static bool has_windows(const struct ibv_device_attr *attr)
 	return attr->max_mw > 0 &&
 	       (attr->device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
 					  IBV_DEVICE_MEM_WINDOW_TYPE_2B));
+}
+
+/* Completion events that can wait for more than one completion. */
+static bool has_moderation(struct ibv_context *context)
+{
+	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
+
+	return ibv_query_device_ex(context, NULL, &attr) == 0 &&
+	       attr.cq_mod_caps.max_cq_count > 1;
 }
 
 static int verbs_open(const char *rest, struct rf_fabric **out)
@@ -107,6 +118,7 @@ static int verbs_open(const char *rest, struct rf_fabric **out)
 		.guards_invalidate = !fabric->is_rxe,
 		.keeps_reads_in = !fabric->is_iwarp,
 		.tells_empty_reject = !fabric->is_iwarp,
+		.moderates_events = has_moderation(context),
 	};
 	set_limits(fabric);
 	pthread_mutex_init(&fabric->lock, NULL);
@@ -122,31 +134,6 @@ static void verbs_close(struct rf_fabric *fab)
 
 	pthread_mutex_destroy(&fabric->lock);
 	free(fabric);
-}
-
-/* Which device would carry a connection to addr: rdma_cm knows. */
-static int verbs_route(const struct sockaddr *addr, socklen_t addr_size,
-		       char *uri, size_t uri_size)
-{
-	struct sockaddr_storage copy = { 0 };
-	struct rdma_cm_id *id;
-	int err = -ENETUNREACH;
-
-	if (addr_size > sizeof(copy))
-		return -EINVAL;
-	memcpy(&copy, addr, addr_size);
-	/* Without an event channel the calls are synchronous. */
-	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
-		return -ENETUNREACH;
-	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&copy,
-			      VERBS_SETUP_STEP_MS) == 0 && id->verbs) {
-		const char *name = ibv_get_device_name(id->verbs->device);
-
-		err = (size_t)snprintf(uri, uri_size, "verbs://%s", name) <
-		      uri_size ? 0 : -ENAMETOOLONG;
-	}
-	rdma_destroy_id(id);
-	return err;
 }
 
 static void verbs_stats(const struct rf_fabric *fab, struct rf_fabric_stats *out)
@@ -189,8 +176,8 @@ static void verbs_pd_destroy(struct rf_pd *pd)
 	struct verbs_pd *vpd = rf_container_of(pd, struct verbs_pd, base);
 
 	if (vpd->probe_mr)
-		RF_ASSERT(ibv_dereg_mr(vpd->probe_mr) == 0);
-	RF_ASSERT(ibv_dealloc_pd(vpd->pd) == 0);
+		verbs_must_be_gone(ibv_dereg_mr(vpd->probe_mr));
+	verbs_must_be_gone(ibv_dealloc_pd(vpd->pd));
 	free(vpd);
 }
 
@@ -240,7 +227,7 @@ static void verbs_mr_deregister(struct rf_mr *mr)
 {
 	struct verbs_mr *vmr = rf_container_of(mr, struct verbs_mr, base);
 
-	RF_ASSERT(ibv_dereg_mr(vmr->mr) == 0);
+	verbs_must_be_gone(ibv_dereg_mr(vmr->mr));
 	VERBS_COUNT(verbs_fabric_of(mr->pd->fab), deregistrations, 1);
 	free(vmr);
 }
@@ -286,9 +273,9 @@ static void verbs_window_destroy(struct rf_window *window)
 	pthread_mutex_lock(&fabric->lock);
 	rf_list_remove(&vw->link);
 	pthread_mutex_unlock(&fabric->lock);
-	RF_ASSERT(ibv_dealloc_mw(vw->mw) == 0);
+	verbs_must_be_gone(ibv_dealloc_mw(vw->mw));
 	if (vw->own)
-		RF_ASSERT(ibv_dereg_mr(vw->own) == 0);
+		verbs_must_be_gone(ibv_dereg_mr(vw->own));
 	free(vw);
 }
 
@@ -306,7 +293,7 @@ int verbs_window_region(struct verbs_window *window, struct ibv_mr **out)
 	if (!own || window->own_serial != mr->serial ||
 	    (uintptr_t)own->addr != lent->addr || own->length != lent->size) {
 		if (own)
-			RF_ASSERT(ibv_dereg_mr(own) == 0);
+			verbs_must_be_gone(ibv_dereg_mr(own));
 		window->own = own =
 			ibv_reg_mr(mr->mr->pd, (void *)(uintptr_t)lent->addr,
 				   lent->size,
@@ -373,6 +360,9 @@ static void renew_window(struct verbs_fabric *fabric, struct verbs_window *vw)
 		rf_container_of(vw->base.pd, struct verbs_pd, base);
 	struct ibv_mw *fresh = ibv_alloc_mw(vpd->pd, IBV_MW_TYPE_2);
 
+	/* The device is gone: the old one is as dead, and never used again. */
+	if (!fresh && errno == EIO)
+		return;
 	if (!fresh)
 		rf_log(RF_LOG_ERROR, "%s: no memory window to replace one of a "
 		       "closed connection: %s",
@@ -381,7 +371,7 @@ static void renew_window(struct verbs_fabric *fabric, struct verbs_window *vw)
 	RF_ASSERT(fresh);
 	pthread_mutex_lock(&fabric->lock);
 	rf_list_remove(&vw->link);
-	RF_ASSERT(ibv_dealloc_mw(vw->mw) == 0);
+	verbs_must_be_gone(ibv_dealloc_mw(vw->mw));
 	vw->mw = fresh;
 	vw->next_key = 0;
 	rf_list_push(bucket_of(fabric, fresh->rkey), &vw->link);
@@ -406,6 +396,7 @@ const struct rf_fabric_ops rf_verbs_ops = {
 	.open = verbs_open,
 	.close = verbs_close,
 	.route = verbs_route,
+	.may_tune = verbs_may_tune,
 	.stats = verbs_stats,
 	.pd_create = verbs_pd_create,
 	.pd_destroy = verbs_pd_destroy,

@@ -2,7 +2,8 @@
 /*
  * verbs_impl.h - the parts of the verbs fabric: libibverbs and librdmacm
  *
- *	verbs_fabric.c   devices, routes, domains, regions, windows
+ *	verbs_fabric.c   devices, domains, regions, windows
+ *	verbs_path.c     routes, GIDs, traffic class
  *	verbs_poller.c   descriptors, completion channels, timers, the run
  *	verbs_events.c   what the device says of itself
  *	verbs_cm.c       connecting, accepting, rejecting, closing (rdma_cm)
@@ -21,6 +22,7 @@
 #include "base.h"
 #include "fabric_impl.h"
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -30,7 +32,7 @@ enum {
 	VERBS_RECV_DEPTH_MAX = 4096,
 	VERBS_MSG_MAX = 1 << 20,
 	VERBS_RDMA_MAX = 1 << 30,
-	VERBS_INLINE_WISH = 256,	/* a quarter, and so on, if refused */
+	VERBS_INLINE_WISH = 256,	/* half, and so on, if refused */
 	VERBS_BACKLOG = 512,
 	VERBS_FLUSH_MS = 2000,
 	VERBS_SETUP_STEP_MS = 2000,	/* one resolution of an address */
@@ -190,6 +192,8 @@ struct verbs_ep {
 	uint32_t recv_mask;
 	uint32_t recv_head, recv_given, recv_tail;
 
+	struct sockaddr_storage peer, source;	/* of the connecting side */
+	bool is_gid_chosen;		/* source is that of tuning.gid_index */
 	/* Ours until we connect; the peer's of a request that we accept. */
 	uint8_t hello[VERBS_IWARP_PRIVATE_MAX];
 	size_t hello_size;
@@ -222,6 +226,20 @@ static inline struct verbs_ep *verbs_ep_of(struct rf_ep *ep)
 	return rf_container_of(ep, struct verbs_ep, base);
 }
 
+static inline const char *verbs_device_name(struct rf_fabric *fab)
+{
+	return ibv_get_device_name(verbs_fabric_of(fab)->context->device);
+}
+
+/*
+ * What is destroyed must be gone.  EIO says that the device itself is, and all
+ * that it had with it.
+ */
+static inline void verbs_must_be_gone(int err)
+{
+	RF_ASSERT(err == 0 || err == EIO);
+}
+
 /* Add to a counter of the fabric.  [any] */
 #define VERBS_COUNT(fabric, counter, amount)				\
 	__atomic_fetch_add(&(fabric)->stats.counter, (uint64_t)(amount),	\
@@ -237,6 +255,21 @@ void verbs_window_freed(struct rf_window *window);
 int verbs_window_region(struct verbs_window *window, struct ibv_mr **out);
 /* Each window bound on ep is dead and free; before its queue pair goes. [owner] */
 void verbs_free_windows_of(struct verbs_fabric *fabric, struct verbs_ep *ep);
+
+/* ---- verbs_path.c -------------------------------------------------------- */
+
+int verbs_route(const struct sockaddr *source, const struct sockaddr *addr,
+		socklen_t addr_size, char *uri, size_t uri_size);
+int verbs_may_tune(const struct rf_fabric *fab, const struct rf_tuning *tuning);
+/* Give ep an id that resolves the address of its peer. */
+int verbs_path_begin(struct verbs_ep *ep);
+/* It is resolved: 1 if so, 0 if it begins again with the GID's address. */
+int verbs_path_resolved(struct verbs_ep *ep);
+/* Connected: by the GID that was asked for?  Said, if not. */
+int verbs_path_check(struct verbs_ep *ep);
+/* Before id is bound: may change addr. */
+int verbs_path_listen(const struct verbs_fabric *fabric, struct rdma_cm_id *id,
+		      struct sockaddr_storage *addr);
 
 /* ---- verbs_poller.c ------------------------------------------------------ */
 
@@ -255,6 +288,9 @@ void verbs_events_join(struct verbs_poller *poller);
 void verbs_events_leave(struct verbs_poller *poller);
 /* Read what the device says, and tell those whom it concerns. */
 void verbs_take_device_events(struct verbs_poller *poller);
+/* One of them; tests make up what no device does when asked.  [any] */
+void verbs_take_device_event(const struct ibv_context *context,
+			     const struct ibv_async_event *event);
 /* Heed what was told about our endpoints, here or on another thread. */
 void verbs_heed_device(struct verbs_poller *poller);
 
@@ -307,6 +343,8 @@ void verbs_queue_fini(struct verbs_ep *ep);
 int verbs_ep_post(struct rf_ep *ep, const struct rf_work *works,
 		  unsigned int count);
 int verbs_ep_post_recv(struct rf_ep *ep, const struct rf_recv *recv);
+/* Into the ring only.  -EAGAIN: it is full. */
+int verbs_put_recv(struct verbs_ep *ep, const struct rf_recv *recv);
 /* Read a byte of the peer; an answer or a failure tells how it is. */
 void verbs_post_probe(struct verbs_ep *ep);
 /* Give the device what waits: Receives once there is a queue pair, works once

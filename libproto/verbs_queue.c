@@ -76,6 +76,28 @@ int verbs_rings_init(struct verbs_ep *ep)
 
 /* ---- the queue pair ------------------------------------------------------ */
 
+/* An event for several completions, where the device can wait for more. */
+static void moderate(struct verbs_ep *ep)
+{
+	const struct verbs_fabric *fabric = fabric_of(ep);
+	const struct rf_tuning *tuning = &fabric->base.tuning;
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = { tuning->cq_count, tuning->cq_us },
+	};
+	int err;
+
+	if (!fabric->base.traits.moderates_events || tuning->cq_count <= 1)
+		return;
+	err = ibv_modify_cq(ep->cq, &attr);
+	if (err)
+		rf_log(RF_LOG_WARN, "%s: the device does not take cq_count %u "
+		       "and cq_usec %u: %s",
+		       ibv_get_device_name(fabric->context->device),
+		       tuning->cq_count, tuning->cq_us,
+		       strerror(err < 0 ? -err : err));
+}
+
 int verbs_queue_init(struct verbs_ep *ep)
 {
 	const struct rf_ep_config *config = &ep->base.config;
@@ -102,15 +124,17 @@ int verbs_queue_init(struct verbs_ep *ep)
 			       poller_of(ep)->comp, 0);
 	if (!ep->cq)
 		return errno ? -errno : -ENOMEM;
+	moderate(ep);
 	if (ibv_req_notify_cq(ep->cq, 0))
 		return -EIO;
 	ep->is_armed = true;
 	attr.send_cq = attr.recv_cq = ep->cq;
 	errno = 0;
 	while (rdma_create_qp(ep->id, pd->pd, &attr)) {
-		if (errno != EINVAL || wish == 0)
+		/* Refused by some as a bad wish, by others as too much memory. */
+		if ((errno != EINVAL && errno != ENOMEM) || wish == 0)
 			return errno ? -errno : -ENOMEM;
-		wish /= 4;
+		wish /= 2;
 		attr.cap.max_inline_data = wish;
 		errno = 0;
 	}
@@ -129,7 +153,7 @@ void verbs_queue_fini(struct verbs_ep *ep)
 	if (ep->cq_events)
 		ibv_ack_cq_events(ep->cq, ep->cq_events);
 	ep->cq_events = 0;
-	RF_ASSERT(ibv_destroy_cq(ep->cq) == 0);
+	verbs_must_be_gone(ibv_destroy_cq(ep->cq));
 	ep->cq = NULL;
 }
 
@@ -358,15 +382,13 @@ int verbs_give_works(struct verbs_ep *ep)
 	return 0;
 }
 
-int verbs_ep_post_recv(struct rf_ep *ep, const struct rf_recv *recv)
+int verbs_put_recv(struct verbs_ep *ep, const struct rf_recv *recv)
 {
-	struct verbs_ep *vep = verbs_ep_of(ep);
 	const struct verbs_mr *mr =
 		rf_container_of(recv->sge.mr, const struct verbs_mr, base);
-	struct verbs_recv *out = recv_at(vep, vep->recv_head);
-	int err;
+	struct verbs_recv *out = recv_at(ep, ep->recv_head);
 
-	if (vep->recv_head - vep->recv_tail == ep->config.recv_depth)
+	if (ep->recv_head - ep->recv_tail == ep->base.config.recv_depth)
 		return -EAGAIN;
 	out->op = recv->op;
 	out->sge = (struct ibv_sge){
@@ -375,11 +397,22 @@ int verbs_ep_post_recv(struct rf_ep *ep, const struct rf_recv *recv)
 		.lkey = mr->mr->lkey,
 	};
 	out->wr = (struct ibv_recv_wr){
-		.wr_id = RECV_ID | (vep->recv_head & vep->recv_mask),
+		.wr_id = RECV_ID | (ep->recv_head & ep->recv_mask),
 		.sg_list = &out->sge,
 		.num_sge = 1,
 	};
-	vep->recv_head++;
+	ep->recv_head++;
+	return 0;
+}
+
+int verbs_ep_post_recv(struct rf_ep *ep, const struct rf_recv *recv)
+{
+	struct verbs_ep *vep = verbs_ep_of(ep);
+	int err = verbs_put_recv(vep, recv);
+
+	if (err)
+		return err;
+	/* It is ours now; its end comes as a completion. */
 	err = verbs_give_recvs(vep);
 	if (err)
 		verbs_ep_end(vep, err);
@@ -388,18 +421,21 @@ int verbs_ep_post_recv(struct rf_ep *ep, const struct rf_recv *recv)
 
 int verbs_give_recvs(struct verbs_ep *ep)
 {
-	if (!ep->id || !ep->id->qp || ep->state == VERBS_ENDING)
-		return 0;
-	while (ep->recv_given != ep->recv_head) {
-		struct ibv_recv_wr *bad;
-		int err = ibv_post_recv(ep->id->qp,
-					&recv_at(ep, ep->recv_given)->wr, &bad);
+	struct ibv_recv_wr *bad = NULL;
+	uint32_t at;
+	int err;
 
-		if (err)
-			return err < 0 ? err : -err;
+	if (!ep->id || !ep->id->qp || ep->state == VERBS_ENDING ||
+	    ep->recv_given == ep->recv_head)
+		return 0;
+	for (at = ep->recv_given; at != ep->recv_head; at++)
+		recv_at(ep, at)->wr.next = at + 1 == ep->recv_head ? NULL :
+					   &recv_at(ep, at + 1)->wr;
+	err = ibv_post_recv(ep->id->qp, &recv_at(ep, ep->recv_given)->wr, &bad);
+	while (ep->recv_given != ep->recv_head &&
+	       (!err || &recv_at(ep, ep->recv_given)->wr != bad))
 		ep->recv_given++;
-	}
-	return 0;
+	return err < 0 ? err : -err;
 }
 
 /* ---- completions --------------------------------------------------------- */
