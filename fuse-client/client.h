@@ -22,6 +22,7 @@
 #include "libproto/hello.h"
 #include "libproto/rpc.h"
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 enum { MOUNT_HOST_MAX = 255, MOUNT_ADDRESSES_MAX = 16 };
@@ -57,6 +58,10 @@ struct mount_options {
 	uint16_t write_slots;		/* of 1 MiB: 16 */
 	uint32_t read_ahead;		/* KiB: 4096 */
 	uint32_t poll_us;		/* busy polling: 0 */
+	uint16_t cq_count, cq_usec;	/* completion moderation: 8, 4 */
+	int16_t tos;			/* traffic class; -1: the system's */
+	int16_t gid_index;		/* of the RoCE port; -1: as routed */
+	struct sockaddr_storage from;	/* source=ADDRESS; ss_family 0: any */
 	bool no_pipeline;		/* for measurement: wait for the data's
 					 * completion before the message, one
 					 * request at a time */

@@ -190,10 +190,31 @@ static int add_poller(struct fs *fs)
 	return err;
 }
 
+static int tune_fabric(struct fs *fs)
+{
+	const struct mount_options *options = &fs->options;
+	const struct rf_tuning tuning = {
+		.cq_count = options->cq_count,
+		.cq_us = options->cq_usec,
+		.traffic_class = options->tos,
+		.gid_index = options->gid_index,
+		.source = options->from,
+	};
+
+	if (strcmp(rf_fabric_scheme(fs->fabric), "verbs") == 0 &&
+	    !rf_fabric_traits(fs->fabric)->moderates_events)
+		rf_log(RF_LOG_DEBUG, "this device does not moderate completion "
+		       "events: cq_count and cq_usec have no effect, and an "
+		       "event tells of what has gathered before we look");
+	return rf_fabric_tune(fs->fabric, &tuning);
+}
+
 static int open_fabric(struct fs *fs, const char *uri)
 {
 	int err = rf_fabric_open(uri, &fs->fabric);
 
+	if (!err)
+		err = tune_fabric(fs);
 	if (!err)
 		err = rf_pd_create(fs->fabric, &fs->pd);
 	if (!err)
@@ -214,10 +235,15 @@ static int try_scheme(struct fs *fs, const char *scheme,
 		      const struct addrinfo *address, const struct rf_key *key,
 		      uint32_t setup_ms)
 {
+	const struct sockaddr *from = fs->options.from.ss_family ?
+		(const struct sockaddr *)&fs->options.from : NULL;
 	char uri[256];
-	int err = rf_fabric_route(scheme, address->ai_addr,
-				  address->ai_addrlen, uri, sizeof(uri));
+	int err;
 
+	if (from && from->sa_family != address->ai_family)
+		return -ENETUNREACH;
+	err = rf_fabric_route_from(scheme, from, address->ai_addr,
+				   address->ai_addrlen, uri, sizeof(uri));
 	if (err)
 		return err;
 	if (fs->options.no_crc && strcmp(uri, "iwarp://") == 0)
@@ -335,6 +361,18 @@ static void complain_unreachable(const struct fs *fs, int err)
 			 options->scheme[0] ? options->scheme : "iwarp",
 			 fs->server, options->scheme[0] ?
 			 ": leave the scheme out to use what there is" : "");
+		break;
+	case -EADDRNOTAVAIL:
+		complain("can't connect to %s from the address that was asked "
+			 "for: give source=ADDRESS or gid_index=N of a device "
+			 "of this host, or leave it out", fs->server);
+		break;
+	case -EOPNOTSUPP:
+		complain("can't use %s to reach %s: %s", options->scheme[0] ?
+			 options->scheme : "iwarp", fs->server,
+			 options->gid_index >= 0 ?
+			 "gid_index is for RoCE devices; use source=ADDRESS" :
+			 "the device is too small");
 		break;
 	case -ENOMEM:
 		complain("can't get %" PRIu64 " MiB of registered memory: "

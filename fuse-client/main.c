@@ -49,6 +49,11 @@ static const char usage_text[] =
 "  send_depth=N        work queue [512]\n"
 "  inline_max=SIZE     data of up to this size go inside a message [4K]\n"
 "  poll_us=N           poll so long before sleeping [0]\n"
+"  cq_count=N cq_usec=N   a device's event tells of up to so many completions,\n"
+"                      after so many us at the latest [8, 4]\n"
+"  tos=N               type of service, traffic class [the system's]\n"
+"  source=ADDRESS      come from this address [as routed]\n"
+"  gid_index=N         RoCE: come from the address of this GID [as routed]\n"
 "  no_crc              no checksums over data in flight\n"
 "  no_pipeline         one transfer at a time, for measurements\n"
 "Sizes take K, M or G; times are seconds, or milliseconds with ms.\n";

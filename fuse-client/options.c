@@ -15,6 +15,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,15 @@ void options_init(struct mount_options *options)
 		.write_block = 128 * KIB,
 		.read_depth = 16,
 		.send_depth = 512,
+		/*
+		 * One queue takes the completions of both directions: of the
+		 * 8 to 16 that are usual for writing and 4 to 8 for reading,
+		 * what both have.  4 us are the most that a lone one waits.
+		 */
+		.cq_count = 8,
+		.cq_usec = 4,
+		.tos = -1,
+		.gid_index = -1,
 		.slots = 64,
 		.write_slots = 16,
 		.read_ahead = 4096,
@@ -214,6 +224,7 @@ enum kind {
 	KIND_DURATION,		/* seconds, or with s or ms -> u32 ms */
 	KIND_PATH,
 	KIND_LEVEL,
+	KIND_ADDRESS,		/* in numbers -> sockaddr_storage */
 };
 
 struct known_option {
@@ -254,6 +265,11 @@ static const struct known_option known[] = {
 	{ "write_slots", KIND_U16, AT(write_slots), 1, 256 },
 	{ "read_ahead", KIND_U32, AT(read_ahead), 0, 1024 * 1024 },
 	{ "poll_us", KIND_U32, AT(poll_us), 0, 1000000 },
+	{ "cq_count", KIND_U16, AT(cq_count), 1, 1024 },
+	{ "cq_usec", KIND_U16, AT(cq_usec), 0, 4095 },
+	{ "tos", KIND_U16, AT(tos), 0, RF_TRAFFIC_CLASS_MAX },
+	{ "gid_index", KIND_U16, AT(gid_index), 0, RF_GID_INDEX_MAX },
+	{ "source", KIND_ADDRESS, AT(from), 0, 0 },
 	{ "no_pipeline", KIND_ON, AT(no_pipeline), 0, 0 },
 	{ "no_crc", KIND_ON, AT(no_crc), 0, 0 },
 	{ "log", KIND_LEVEL, AT(log_level), 0, 0 },
@@ -390,10 +406,30 @@ static int set_number(struct mount_options *options,
 	return 0;
 }
 
+/* IPv4, IPv6, IPv6%INTERFACE. */
+static bool take_address(const char *text, struct sockaddr_storage *out)
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
+	struct addrinfo *found;
+
+	if (getaddrinfo(text, NULL, &hints, &found) != 0)
+		return false;
+	*out = (struct sockaddr_storage){ .ss_family = AF_UNSPEC };
+	memcpy(out, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return true;
+}
+
 static int set_word(struct mount_options *options,
 		    const struct known_option *option, const char *text,
 		    char error[OPTIONS_ERROR_MAX])
 {
+	if (option->kind == KIND_ADDRESS) {
+		if (take_address(text, &options->from))
+			return 0;
+		return wrong(error, "option source=%s: takes an address of "
+			     "this host, in numbers", text);
+	}
 	if (option->kind == KIND_LEVEL) {
 		if (rf_log_parse_level(text, &options->log_level) == 0)
 			return 0;
@@ -432,7 +468,8 @@ static int set_option(struct mount_options *options, char *word,
 			option->kind == KIND_ON;
 		return 0;
 	}
-	if (option->kind == KIND_PATH || option->kind == KIND_LEVEL)
+	if (option->kind == KIND_PATH || option->kind == KIND_LEVEL ||
+	    option->kind == KIND_ADDRESS)
 		return set_word(options, option, text, error);
 	return set_number(options, option, text, error);
 }

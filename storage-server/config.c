@@ -11,6 +11,8 @@
 #include "staging.h"
 #include "store.h"
 
+#include "libproto/fabric.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,6 +47,11 @@ int config_init(struct config *config)
 		.opens = 16384,
 		.slots = 64,
 		.workers = 4,
+		.send_depth = 1024,
+		.cq_count = 8,
+		.cq_usec = 4,
+		.tos = CONFIG_UNSET,
+		.gid_index = CONFIG_UNSET,
 		.inline_max = RF_INLINE_DEFAULT,
 		.hello_ms = 5000,
 		.keepalive_ms = 15000,
@@ -280,6 +287,12 @@ static const struct word words[] = {
 	/* 0: in the reactor, for simulation. */
 	{ "workers", WORD_U32, AT(workers), 0, 64, NULL },
 	{ "poll-us", WORD_U32, AT(poll_us), 0, 1000000, NULL },
+	/* Answers, binds and unbinds; the least is one answer of all grants. */
+	{ "send-depth", WORD_U32, AT(send_depth), 64, 4096, NULL },
+	{ "cq-count", WORD_U32, AT(cq_count), 1, 1024, NULL },
+	{ "cq-usec", WORD_U32, AT(cq_usec), 0, 4095, NULL },
+	{ "tos", WORD_U32, AT(tos), 0, RF_TRAFFIC_CLASS_MAX, NULL },
+	{ "gid-index", WORD_U32, AT(gid_index), 0, RF_GID_INDEX_MAX, NULL },
 	/* The most keeps the messages' class below the smallest of staging. */
 	{ "inline-max", WORD_U32, AT(inline_max), 512, 32768, NULL },
 	{ "hello-ms", WORD_U32, AT(hello_ms), 100, 600000, NULL },

@@ -26,6 +26,8 @@ enum {
 	CONFIG_SCHEME_MAX = 15,
 };
 
+#define CONFIG_UNSET UINT32_MAX
+
 struct listen_config {
 	char text[CONFIG_LISTEN_MAX + 1];	/* as given */
 	char scheme[CONFIG_SCHEME_MAX + 1];
@@ -64,6 +66,9 @@ struct config {
 	uint32_t slots;			/* requests in flight, of one session */
 	uint32_t workers;
 	uint32_t poll_us;
+	uint32_t send_depth;		/* work queue of each connection */
+	uint32_t cq_count, cq_usec;	/* completion moderation */
+	uint32_t tos, gid_index;	/* CONFIG_UNSET: as the system does */
 	uint32_t inline_max;
 	uint32_t hello_ms;		/* from connect to HELLO */
 	uint32_t keepalive_ms;

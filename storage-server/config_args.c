@@ -45,6 +45,11 @@ static const struct option options[] = {
 	{ "workers", required_argument, NULL, OPT_WORD },
 	{ "log-level", required_argument, NULL, OPT_WORD },
 	{ "poll-us", required_argument, NULL, OPT_WORD },
+	{ "send-depth", required_argument, NULL, OPT_WORD },
+	{ "cq-count", required_argument, NULL, OPT_WORD },
+	{ "cq-usec", required_argument, NULL, OPT_WORD },
+	{ "tos", required_argument, NULL, OPT_WORD },
+	{ "gid-index", required_argument, NULL, OPT_WORD },
 	{ "inline-max", required_argument, NULL, OPT_WORD },
 	{ "crc", required_argument, NULL, OPT_WORD },
 	{ "hello-ms", required_argument, NULL, OPT_WORD },
@@ -88,6 +93,12 @@ static const char help[] =
 "  --workers N            threads for what waits for the disk (4)\n"
 "  --reactors N           1 in this version\n"
 "  --poll-us N            spin this long before sleeping (0)\n"
+"  --send-depth N         work queue of each connection (1024)\n"
+"  --cq-count N --cq-usec N\n"
+"                         a device's event tells of up to N completions (8),\n"
+"                         after N us at the latest (4)\n"
+"  --tos N                type of service, traffic class (the system's)\n"
+"  --gid-index N          RoCE: listen at the address of this GID\n"
 "  --inline-max BYTES     data inside messages up to this (4096)\n"
 "  --crc yes|no           checksums over data on the way (yes)\n"
 "  --log-level WORD       error, warn, info, debug (info)\n"

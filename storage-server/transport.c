@@ -18,7 +18,6 @@
 enum {
 	OPS_MAX = 65536,	/* posted at once, all connections */
 	READS_IN = 64,		/* of each client; the fabric cuts it */
-	SEND_DEPTH = 1024,	/* answers, binds and unbinds of one client */
 };
 
 /* ---- one fabric --------------------------------------------------------- */
@@ -38,6 +37,26 @@ static int choose_uri(const struct server *server,
 	}
 	return rf_fabric_route(listen->scheme, addr->ai_addr,
 			       addr->ai_addrlen, uri, size);
+}
+
+static int tune_fabric(const struct config *config, struct rf_fabric *fabric)
+{
+	bool is_verbs = strcmp(rf_fabric_scheme(fabric), "verbs") == 0;
+	const struct rf_tuning tuning = {
+		.cq_count = (uint16_t)config->cq_count,
+		.cq_us = (uint16_t)config->cq_usec,
+		.traffic_class = config->tos == CONFIG_UNSET ?
+			-1 : (int16_t)config->tos,
+		/* Of the devices; iwarp has none. */
+		.gid_index = config->gid_index == CONFIG_UNSET || !is_verbs ?
+			-1 : (int16_t)config->gid_index,
+	};
+
+	if (is_verbs && !rf_fabric_traits(fabric)->moderates_events)
+		rf_log(RF_LOG_INFO, "this device does not moderate completion "
+		       "events: cq-count and cq-usec have no effect, and an "
+		       "event tells of what has gathered before we look");
+	return rf_fabric_tune(fabric, &tuning);
 }
 
 static int share_arena(struct server *server, struct transport *transport)
@@ -64,6 +83,8 @@ static int fill_transport(struct server *server, struct transport *transport,
 {
 	int err = rf_fabric_open(uri, &transport->fabric);
 
+	if (!err)
+		err = tune_fabric(server->config, transport->fabric);
 	if (err)
 		return err;
 	transport->has_windows =
@@ -113,7 +134,11 @@ static int get_transport(struct server *server,
 		err = fill_transport(server, transport, uri);
 		*out = transport;
 	}
-	if (err)
+	if (err == -EOPNOTSUPP && server->config->gid_index != CONFIG_UNSET)
+		rf_log(RF_LOG_ERROR, "cannot listen on %s: gid-index is for "
+		       "RoCE devices; leave it out, and listen on the address "
+		       "that is meant", listen->text);
+	else if (err)
 		rf_log(RF_LOG_ERROR, "cannot listen on %s: the fabric '%s' "
 		       "can't be used here: %s", listen->text, listen->scheme,
 		       strerror(-err));
@@ -281,7 +306,8 @@ void server_fill_rpc_config(const struct server *server,
 		.pool = slice ? slice->messages : server->pool,
 		.hello_ms = config->hello_ms,
 		.keepalive_ms = config->keepalive_ms,
-		.send_depth = slice ? SLICE_SEND_DEPTH : SEND_DEPTH,
+		.send_depth = slice ? SLICE_SEND_DEPTH :
+				      (uint16_t)config->send_depth,
 		.recv_depth = slice ? SLICE_RECV_DEPTH : (uint16_t)slots,
 		.reads_in = READS_IN,
 	};

@@ -108,6 +108,8 @@ Test(options, every_kind_of_value_is_stored)
 				   "read_block=256K,write_block=65536,slots=7,"
 				   "write_slots=3,read_depth=9,send_depth=100,"
 				   "read_ahead=128,poll_us=20,no_pipeline,"
+				   "cq_count=16,cq_usec=2,tos=104,"
+				   "gid_index=3,source=::1,"
 				   "no_crc,huge_pages,log=debug", error), 0,
 		     "%s", error);
 	cr_expect(o.is_read_only && o.no_exec && o.allow_dev && o.allow_suid);
@@ -126,6 +128,11 @@ Test(options, every_kind_of_value_is_stored)
 	cr_expect_eq(o.send_depth, 100);
 	cr_expect_eq(o.read_ahead, 128);
 	cr_expect_eq(o.poll_us, 20);
+	cr_expect_eq(o.cq_count, 16);
+	cr_expect_eq(o.cq_usec, 2);
+	cr_expect_eq(o.tos, 104);
+	cr_expect_eq(o.gid_index, 3);
+	cr_expect_eq(o.from.ss_family, AF_INET6);
 	cr_expect_eq(o.log_level, RF_LOG_DEBUG);
 }
 
