@@ -106,6 +106,10 @@ struct verbs_poller {
 	struct ibv_comp_channel *comp;
 	struct rf_list eps;		/* all */
 	struct rf_list ready;		/* eps whose completion queue to poll */
+	/* Completions that the arming of a queue found: the next run's. */
+	struct verbs_ep *found_of;
+	struct ibv_wc found[VERBS_POLL_BATCH];
+	int found_count;
 	struct rf_list ending;		/* eps that wait for their last work */
 	struct rf_list listeners;
 	uint64_t nearest_ns;		/* no deadline comes before it */
@@ -354,6 +358,8 @@ int verbs_give_works(struct verbs_ep *ep);
 /* Run completions; *left is false when the queue was found empty. */
 unsigned int verbs_poll_queue(struct verbs_ep *ep, unsigned int budget,
 			      bool *left);
+/* Look whether there are completions, but leave them for the next poll. */
+bool verbs_peek_queue(struct verbs_ep *ep);
 /* After the queue pair is gone: complete the rest.  Returns callbacks run. */
 unsigned int verbs_flush_rest(struct verbs_ep *ep);
 bool verbs_queue_is_idle(const struct verbs_ep *ep);

@@ -6,10 +6,10 @@
  * completion channel and the device's own events.  A completion queue stands in
  * the ready list from its event on, and every run polls it there: a program that
  * spins asks the device's memory and not the kernel.  Only rf_poller_arm(), which
- * comes before a sleep, asks for the next event; the run after it polls once
- * more, since a completion between the last poll and the arming makes no event
- * (ibv_req_notify_cq(3)), and then the queue leaves the list.  So a busy queue
- * has few events and many completions for each.
+ * comes before a sleep, asks for the next event; it polls once more, since a
+ * completion between the last poll and the arming makes no event
+ * (ibv_req_notify_cq(3)), and if there is nothing the queue leaves the list.  So
+ * a busy queue has few events and many completions for each.
  *
  * While queues are polled the descriptors are looked at in every
  * LOOKS_SKIPPED_MAX-th run, so that they don't starve.
@@ -300,9 +300,17 @@ int verbs_poller_arm(struct rf_poller *poller)
 		rf_container_of(poller, struct verbs_poller, base);
 	struct rf_list *pos;
 
-	rf_list_for_each(pos, &vp->ready)
-		arm_queue(rf_container_of(pos, struct verbs_ep, ready_link));
-	if (!rf_list_is_empty(&vp->ready))
+	struct rf_list *item;
+
+	while (vp->found_count <= 0 && (item = rf_list_pop(&vp->ready))) {
+		struct verbs_ep *ep =
+			rf_container_of(item, struct verbs_ep, ready_link);
+
+		arm_queue(ep);
+		if (verbs_peek_queue(ep))
+			verbs_poller_wants(vp, ep);
+	}
+	if (vp->found_count > 0)
 		return 0;
 	rf_list_for_each(pos, &vp->ending)
 		if (verbs_ep_is_quiet(rf_container_of(pos, struct verbs_ep,

@@ -150,6 +150,8 @@ void verbs_queue_fini(struct verbs_ep *ep)
 		rdma_destroy_qp(ep->id);
 	if (!ep->cq)
 		return;
+	if (poller_of(ep)->found_of == ep)
+		poller_of(ep)->found_count = 0;
 	if (ep->cq_events)
 		ibv_ack_cq_events(ep->cq, ep->cq_events);
 	ep->cq_events = 0;
@@ -627,6 +629,39 @@ static unsigned int completed(struct verbs_ep *ep, const struct ibv_wc *wc)
 				   : send_completed(ep, wc);
 }
 
+/* Before connected() was reported nothing else may be. */
+static bool may_poll(const struct verbs_ep *ep)
+{
+	return !ep->is_qp_dead && ep->cq &&
+	       (ep->is_reported || ep->state == VERBS_ENDING);
+}
+
+bool verbs_peek_queue(struct verbs_ep *ep)
+{
+	struct verbs_poller *poller = poller_of(ep);
+
+	RF_ASSERT(poller->found_count <= 0);
+	if (!may_poll(ep))
+		return false;
+	poller->found_of = ep;
+	poller->found_count = ibv_poll_cq(ep->cq, VERBS_POLL_BATCH,
+					  poller->found);
+	return poller->found_count > 0;
+}
+
+/* As ibv_poll_cq(), but first what a peek has taken. */
+static int fetch(struct verbs_ep *ep, struct ibv_wc wc[VERBS_POLL_BATCH])
+{
+	struct verbs_poller *poller = poller_of(ep);
+	int got = poller->found_count;
+
+	if (got <= 0 || poller->found_of != ep)
+		return ibv_poll_cq(ep->cq, VERBS_POLL_BATCH, wc);
+	memcpy(wc, poller->found, (size_t)got * sizeof(*wc));
+	poller->found_count = 0;
+	return got;
+}
+
 unsigned int verbs_poll_queue(struct verbs_ep *ep, unsigned int budget,
 			      bool *left)
 {
@@ -636,13 +671,10 @@ unsigned int verbs_poll_queue(struct verbs_ep *ep, unsigned int budget,
 	int got = 0, err;
 
 	*left = false;
-	if (ep->is_qp_dead)
-		return 0;
-	/* Before connected() was reported nothing else may be. */
-	if (!ep->is_reported && ep->state != VERBS_ENDING)
+	if (!may_poll(ep))
 		return 0;
 	do {
-		got = ibv_poll_cq(ep->cq, VERBS_POLL_BATCH, wc);
+		got = fetch(ep, wc);
 		if (got > 0)
 			VERBS_COUNT(fabric_of(ep), completions, got);
 		if (got > 0 && ep->probe_deadline_ns)
