@@ -14,8 +14,12 @@
 
 #include <inttypes.h>
 
-/* Retransmissions are ordinary below one packet in so many. */
-enum { LOSS_SHARE = 1000 };
+enum {
+	/* Retransmissions are ordinary below one packet in so many, */
+	LOSS_SHARE = 1000,
+	/* and a few say nothing about a share. */
+	LOSS_LEAST = 20,
+};
 
 enum kind {
 	KIND_ERROR,	/* a healthy port has none */
@@ -162,6 +166,11 @@ static const struct known_counter *find_known(const char *name)
 	return NULL;
 }
 
+static bool is_much(uint64_t lost, uint64_t packets)
+{
+	return lost >= LOSS_LEAST && lost > packets / LOSS_SHARE;
+}
+
 static enum doctor_severity weigh(const struct known_counter *what,
 				  const struct doctor_counter *counter,
 				  uint64_t packets, bool is_watched)
@@ -175,7 +184,7 @@ static enum doctor_severity weigh(const struct known_counter *what,
 	if (is_watched)
 		return DOCTOR_WARNING;
 	/* Without a count of packets nothing can be said of the share. */
-	return packets > 0 && counter->value > packets / LOSS_SHARE ?
+	return packets > 0 && is_much(counter->value, packets) ?
 		       DOCTOR_WARNING : DOCTOR_NOTE;
 }
 
@@ -246,7 +255,7 @@ void doctor_judge_tcp(const struct doctor_facts *facts,
 	const uint64_t out = is_watched ? grew->out_segments :
 					  tcp->out_segments;
 	enum doctor_severity severity =
-		again > out / LOSS_SHARE ? DOCTOR_WARNING :
+		is_much(again, out) ? DOCTOR_WARNING :
 		again > 0 ? DOCTOR_NOTE : DOCTOR_OK;
 
 	doctor_subject(report, "TCP of this host (iwarp goes over it)");

@@ -32,7 +32,8 @@ static void judge_rdma(const struct doctor_program *program,
 	doctor_find(report, DOCTOR_OK, "registrations",
 		    "holds %u regions of %" PRIu64 " MiB in all, %u queue "
 		    "pairs, %u completion queues of up to %" PRIu32 " entries",
-		    program->mrs, program->mr_bytes >> 20, program->qps,
+		    program->mrs, (program->mr_bytes + (1 << 20) - 1) >> 20,
+		    program->qps,
 		    program->cqs, program->cq_depth_most);
 }
 

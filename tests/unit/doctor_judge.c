@@ -260,7 +260,9 @@ Test(doctor_judge, watched_counters_are_judged_by_their_growth)
 Test(doctor_judge, retransmissions_of_tcp_are_judged_by_their_share)
 {
 	expect(DOCTOR_NOTE, "tcp-retransmissions", "");
-	doctor_put("Tcp: OutSegs RetransSegs\nTcp: 1000 2", "proc/net/snmp");
+	doctor_put("Tcp: OutSegs RetransSegs\nTcp: 1000 19", "proc/net/snmp");
+	expect(DOCTOR_NOTE, "tcp-retransmissions", "");
+	doctor_put("Tcp: OutSegs RetransSegs\nTcp: 1000 20", "proc/net/snmp");
 	expect(DOCTOR_WARNING, "tcp-retransmissions", "packet loss");
 	doctor_put("Tcp: OutSegs RetransSegs\nTcp: 1000 0", "proc/net/snmp");
 	expect(DOCTOR_OK, "tcp-retransmissions", "");
