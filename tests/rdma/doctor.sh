@@ -19,9 +19,7 @@ as_nobody() {
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 }
 
-listen=verbs
-[ "$RDMA_DEVICE" != siw ] || listen=iwarp
-start_server --listen "$listen://$RDMA_VM_ADDRESS:0" --insecure
+start_server --listen "verbs://$RDMA_VM_ADDRESS:0" --insecure
 server=$RDMA_VM_ADDRESS:${ADDRESS##*:}
 
 # In order.
@@ -44,7 +42,6 @@ fi
 
 # What a mount has registered.
 M=$T/mnt
-ADDRESS=verbs:${ADDRESS#*:}
 mount_at "$M"
 head -c 300000 /dev/urandom >"$M/file"
 diagnose 0 "$RDMAFS" doctor "verbs://$server"
@@ -107,7 +104,7 @@ ip link set eth0 mtu 1500
 stop_server
 diagnose 1 "$RDMAFS" doctor "verbs://$server"
 found 'PROBLEM +nobody listens there over verbs \[not-listening\]'
-diagnose 0 "$RDMAFSD" --doctor --listen "$listen://$server"
+diagnose 0 "$RDMAFSD" --doctor --listen "verbs://$server"
 found 'note +nobody listens there .*\[not-listening\]'
 
 # A port that is down; an address that is gone.

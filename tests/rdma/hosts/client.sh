@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The client's host of two: a tree there and back, what the doctor says of the
+# way, packets lost, and the cable cut in the middle.
+. "$(dirname "$0")/../../shell/lib.sh"
+. "$(dirname "$0")/../diagnose.sh"
+
+modprobe -a fuse sch_netem sch_ingress cls_matchall act_gact act_police
+# siw connects inside the call, for as long as the kernel's TCP tries.
+echo 2 >/proc/sys/net/ipv4/tcp_syn_retries
+shared=$RDMA_VM_SHARED
+server=10.9.0.1
+PATIENCE=600
+# When the other host is gone: the bound of what a mount tells its users.
+ANSWER_S=6
+CUT_S=60
+
+# on_server COMMAND: in the shell of server.sh; its output is in $T/answer.
+commands=0
+on_server() {
+	commands=$((commands + 1))
+	printf '%s\n' "$1" >"$shared/$commands.new"
+	mv "$shared/$commands.new" "$shared/$commands.command"
+	wait_until "'$1' on the other host" test -e "$shared/$commands.status"
+	cp "$shared/$commands.out" "$T/answer"
+	equal "$(cat "$shared/$commands.status")" 0 \
+		"'$1' on the other host: $(cat "$T/answer")"
+}
+
+# Nothing passes in either way, and nobody is told: the link stays up.
+cut_cable() {
+	tc qdisc add dev eth0 root netem loss 100%
+	tc qdisc add dev eth0 ingress
+	tc filter add dev eth0 ingress matchall action drop
+}
+join_cable() {
+	tc qdisc del dev eth0 root
+	tc qdisc del dev eth0 ingress
+}
+
+answers_ping() {
+	timeout 2 bash -c "exec 3<>/dev/tcp/$server/22" 2>/dev/null
+	ip neigh show "$server" | grep -qE 'REACHABLE|DELAY|STALE'
+}
+
+step() {
+	say "-- $1 ($SECONDS s)"
+}
+
+wait_until "the other host" test -e "$shared/ready"
+wait_until "a neighbour" answers_ping
+ADDRESS=verbs://$server:20490
+M=$T/mnt
+
+step "the doctor, all in order"
+diagnose 0 "$RDMAFS" doctor "$ADDRESS"
+cat "$T/findings"
+found "ok +leaves by eth0 from $RDMA_VM_ADDRESS"
+found 'ok +packets of 1500 bytes pass \[path-mtu\]'
+found "ok +a mount would use verbs on ${RDMA_DEVICE}0"
+
+step "a tree, there and back"
+mount_at "$M" "rpc_timeo=$ANSWER_S"
+mkdir "$T/source"
+cp -a /usr/include/linux/netfilter_ipv* /usr/include/linux/can "$T/source/"
+head -c 3000001 /dev/urandom >"$T/source/big"
+cp -a "$T/source" "$M/tree"
+diff -r "$T/source" "$M/tree"
+umount_at "$M"
+mount_at "$M" "rpc_timeo=$ANSWER_S"
+diff -r "$T/source" "$M/tree"
+
+step "packets lost"
+losses='(retransmissions|out-of-sequence)'
+[ "$RDMA_DEVICE" != siw ] || losses=tcp-retransmissions
+# More would be too much for rxe, which then gives up.
+tc qdisc add dev eth0 root netem loss 1%
+for ((try = 0; try < 10; try++)); do
+	cp "$T/source/big" "$M/lossy"
+	cmp "$T/source/big" "$M/lossy"
+	diagnose 0 "$RDMAFS" doctor
+	! grep -qE "warning .*\[$losses\]" "$T/findings" || break
+done
+tc qdisc del dev eth0 root
+found "warning +.*\[$losses\]"
+advised "$losses" 'packet loss'
+
+step "a switch with a small MTU"
+on_server "modprobe -a sch_ingress cls_matchall act_police
+	tc qdisc add dev eth0 ingress
+	tc filter add dev eth0 ingress matchall action police rate 10gbit \
+		burst 10m mtu 1300 conform-exceed drop"
+diagnose 1 "$RDMAFS" doctor "$server"
+found 'PROBLEM +eth0 sends packets of up to 1500 bytes, but only such of 1280 pass'
+advised path-mtu 'the same MTU'
+on_server "tc qdisc del dev eth0 ingress"
+
+step "nobody listens there"
+umount_at "$M"
+on_server "stop_server"
+diagnose 1 "$RDMAFS" doctor "$ADDRESS"
+found 'PROBLEM .*\[(not-listening|no-answer)\]'
+on_server "serve"
+diagnose 0 "$RDMAFS" doctor "$ADDRESS"
+
+step "the cable is cut under a writer"
+mount_at "$M" "rpc_timeo=$ANSWER_S"
+cp "$T/source/big" "$M/synced"
+sync "$M/synced"
+(
+	number=0
+	while printf '%s\n' $((number += 1)) >>"$M/counted"; do
+		cp "$T/source/big" "$M/copy" || break
+	done 2>"$T/writer"
+) &
+writer=$!
+PIDS+=("$writer")
+wait_until "the writer" test -s "$M/counted"
+cut_cable
+cut_at=$SECONDS
+
+# The contract: nothing hangs, and what can't be done is told as an I/O error.
+wait_for_end "$writer" || true
+[ $((SECONDS - cut_at)) -le $CUT_S ] ||
+	fail "the writer was told after $((SECONDS - cut_at)) s"
+grep -q 'Input/output error' "$T/writer" ||
+	fail "the writer was not told of an I/O error: $(cat "$T/writer")"
+step "the writer was told"
+! timeout 30 ls "$M" >"$T/listing" 2>&1 || fail "a mount without a server lists"
+grep -q 'Input/output error' "$T/listing" ||
+	fail "not an I/O error: $(cat "$T/listing")"
+step "the doctor, cut off"
+diagnose 1 "$RDMAFS" doctor -o timeo=2 "$ADDRESS"
+found 'PROBLEM .*\[(no-answer|cm-no-route|no-route)\]'
+step "unmounting a mount without a server"
+umount_at "$M"
+
+step "the cable is whole again"
+join_cable
+wait_until "a neighbour" answers_ping
+mount_at "$M" "rpc_timeo=$ANSWER_S"
+cmp "$T/source/big" "$M/synced"
+[ "$(wc -l <"$M/counted")" -ge 1 ] || fail "nothing was counted"
+cp "$T/source/big" "$M/after"
+cmp "$T/source/big" "$M/after"
+umount_at "$M"
+diagnose 0 "$RDMAFS" doctor "$ADDRESS"
