@@ -4,7 +4,6 @@
  */
 #include "doctor_impl.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -5,6 +5,7 @@
  *	doctor.c           look, judge, print
  *	doctor_report.c    findings, and how they are printed
  *	doctor_sys.c       /sys: devices, ports, GIDs, counters  -> facts
+ *	doctor_nic.c       PCI Express, caches of a NIC          -> facts
  *	doctor_host.c      /proc, /dev: limits, modules, nodes   -> facts
  *	doctor_nldev.c     the kernel's table of RDMA resources  -> facts
  *	doctor_tcp.c       TCP connections of our programs       -> facts
@@ -13,6 +14,7 @@
  *	doctor_probe.c     what a server answers to HELLO        -> facts
  *	verbs_doctor.c     what only libibverbs knows            -> facts
  *	doctor_judge.c     the host and its devices  -> findings
+ *	doctor_port.c      ports                     -> findings
  *	doctor_counters.c  counters                  -> findings
  *	doctor_path.c      the way to a target       -> findings
  *	doctor_programs.c  our running programs      -> findings
@@ -27,6 +29,7 @@
 #include "fabric.h"
 #include "figures.h"
 
+#include <dirent.h>
 #include <net/if.h>
 #include <netinet/in.h>
 
@@ -42,6 +45,7 @@ enum {
 	DOCTOR_PROGRAMS_MAX = 64,
 	DOCTOR_FINDINGS_MAX = 512,
 	DOCTOR_WORD = 48,
+	DOCTOR_PATH = 256,		/* below the root */
 	DOCTOR_TEXT = 400,
 };
 
@@ -208,6 +212,7 @@ struct doctor_path {
 	char address_text[64];
 	struct sockaddr_storage address;
 	socklen_t address_size;
+	unsigned int address_count;	/* of the name; the first is judged */
 	int resolve_err;		/* of getaddrinfo, 0: none */
 	int route_err;
 	char netdev[IFNAMSIZ];		/* that the route leaves by */
@@ -265,6 +270,16 @@ bool doctor_read_line(const char *root, char *out, size_t size,
 __attribute__((format(printf, 3, 4)))
 bool doctor_read_u64(const char *root, uint64_t *out, const char *format, ...);
 
+/* A folder below root, or NULL; its next name that is no dot file. */
+DIR *doctor_open_dir(const char *root, const char *path);
+bool doctor_next_name(DIR *dir, char out[DOCTOR_WORD * 2]);
+/* The last word of what a link points at, as "mlx5_core"; "": no link. */
+void doctor_link_name(const char *root, char *out, size_t size,
+		      const char *path);
+
+/* doctor_nic.c: link_*, settings; after driver is known. */
+void doctor_read_nic(const char *root, struct doctor_device *device);
+
 /* doctor_sys.c: devices and netdevs. */
 void doctor_read_devices(const char *root, struct doctor_facts *facts);
 /* Add to grew of each counter what it has now more than in the facts. */
@@ -284,6 +299,10 @@ void doctor_judge_host(const struct doctor_facts *facts,
 		       struct doctor_report *report);
 void doctor_judge_devices(const struct doctor_facts *facts,
 			  struct doctor_report *report);
+void doctor_judge_port(const struct doctor_facts *facts,
+		       const struct doctor_device *device,
+		       const struct doctor_port *port,
+		       struct doctor_report *report);
 void doctor_judge_counters(const struct doctor_facts *facts,
 			   const struct doctor_device *device,
 			   const struct doctor_port *port,

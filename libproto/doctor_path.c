@@ -343,6 +343,11 @@ void doctor_judge_path(const struct doctor_facts *facts,
 		doctor_advise(report, "listen on one of: ip -brief address");
 		return;
 	}
+	if (path->address_count > 1)
+		doctor_find(report, DOCTOR_NOTE, "addresses",
+			    "%s has %u addresses; what follows is about %s, a "
+			    "mount tries all in turn", target->host,
+			    path->address_count, path->address_text);
 	judge_route(path, report);
 	judge_device(facts, path, report);
 	judge_ping(path, report);

@@ -51,6 +51,8 @@ static int resolve(struct doctor_path *path)
 					&found);
 	if (path->resolve_err)
 		return -EHOSTUNREACH;
+	for (const struct addrinfo *at = found; at; at = at->ai_next)
+		path->address_count++;
 	memcpy(&path->address, found->ai_addr, found->ai_addrlen);
 	path->address_size = found->ai_addrlen;
 	freeaddrinfo(found);

@@ -7,18 +7,14 @@
  */
 #include "doctor_impl.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define IB "sys/class/infiniband"
-
-enum { PATH = 256 };		/* below the root; names are cut before */
 
 /* ---- files --------------------------------------------------------------- */
 
@@ -73,9 +69,8 @@ bool doctor_read_u64(const char *root, uint64_t *out, const char *format, ...)
 	return end != text;
 }
 
-/* The last word of a link's target, as "mlx5_core" of .../driver. */
-static void read_link_name(const char *root, char *out, size_t size,
-			   const char *path)
+void doctor_link_name(const char *root, char *out, size_t size,
+		      const char *path)
 {
 	char full[PATH_MAX], target[PATH_MAX];
 	const char *slash;
@@ -92,7 +87,7 @@ static void read_link_name(const char *root, char *out, size_t size,
 		 slash ? slash + 1 : target);
 }
 
-static DIR *open_dir(const char *root, const char *path)
+DIR *doctor_open_dir(const char *root, const char *path)
 {
 	char full[PATH_MAX];
 
@@ -100,8 +95,7 @@ static DIR *open_dir(const char *root, const char *path)
 	return opendir(full);
 }
 
-/* The next name that is no dot file; false: no more. */
-static bool next_name(DIR *dir, char out[DOCTOR_WORD * 2])
+bool doctor_next_name(DIR *dir, char out[DOCTOR_WORD * 2])
 {
 	const struct dirent *entry;
 
@@ -165,16 +159,16 @@ static void read_gids(const char *root, const struct doctor_device *device,
 static void read_counter_folder(const char *root, const char *device,
 				struct doctor_port *port, const char *folder)
 {
-	char path[PATH], name[DOCTOR_WORD * 2];
+	char path[DOCTOR_PATH], name[DOCTOR_WORD * 2];
 	DIR *dir;
 
 	snprintf(path, sizeof(path), IB "/%s/ports/%u/%s", device,
 		 port->number, folder);
-	dir = open_dir(root, path);
+	dir = doctor_open_dir(root, path);
 	if (!dir)
 		return;
 	while (port->counter_count < DOCTOR_COUNTERS_MAX &&
-	       next_name(dir, name)) {
+	       doctor_next_name(dir, name)) {
 		struct doctor_counter *counter =
 			&port->counters[port->counter_count];
 
@@ -255,12 +249,12 @@ static void read_netdev(const char *root, struct doctor_netdev *netdev)
 static void read_netdevs(const char *root, struct doctor_facts *facts)
 {
 	char name[DOCTOR_WORD * 2];
-	DIR *dir = open_dir(root, "sys/class/net");
+	DIR *dir = doctor_open_dir(root, "sys/class/net");
 
 	if (!dir)
 		return;
 	while (facts->netdev_count < DOCTOR_NETDEVS_MAX &&
-	       next_name(dir, name)) {
+	       doctor_next_name(dir, name)) {
 		struct doctor_netdev *netdev =
 			&facts->netdevs[facts->netdev_count];
 
@@ -293,7 +287,7 @@ static void find_netdev(const char *root, const struct doctor_facts *facts,
 			struct doctor_port *port)
 {
 	static const uint8_t none[6];
-	char path[PATH], name[DOCTOR_WORD * 2];
+	char path[DOCTOR_PATH], name[DOCTOR_WORD * 2];
 	DIR *dir;
 
 	if (port->gid_count > 0 && port->gids[0].netdev[0]) {
@@ -311,8 +305,8 @@ static void find_netdev(const char *root, const struct doctor_facts *facts,
 			return;
 		}
 	snprintf(path, sizeof(path), IB "/%s/device/net", device->name);
-	dir = open_dir(root, path);
-	if (dir && next_name(dir, name) && strlen(name) < IFNAMSIZ)
+	dir = doctor_open_dir(root, path);
+	if (dir && doctor_next_name(dir, name) && strlen(name) < IFNAMSIZ)
 		strcpy(port->netdev, name);
 	if (dir)
 		closedir(dir);
@@ -358,40 +352,13 @@ static void read_ports(const char *root, struct doctor_facts *facts,
 
 /* ---- devices ------------------------------------------------------------- */
 
-/* "8.0 GT/s PCIe" -> 80, "16" -> 160. */
-static unsigned int read_tenths(const char *root, const char *device,
-				const char *file)
-{
-	char text[64];
-	unsigned int whole = 0, tenth = 0;
-
-	if (!doctor_read_line(root, text, sizeof(text), IB "/%s/device/%s",
-			      device, file))
-		return 0;
-	if (sscanf(text, "%u.%1u", &whole, &tenth) < 1)
-		return 0;
-	return whole * 10 + tenth;
-}
-
-static void read_pci(const char *root, struct doctor_device *device)
-{
-	device->link_speed = read_tenths(root, device->name,
-					 "current_link_speed");
-	device->link_speed_max = read_tenths(root, device->name,
-					     "max_link_speed");
-	device->link_width = read_tenths(root, device->name,
-					 "current_link_width") / 10;
-	device->link_width_max = read_tenths(root, device->name,
-					     "max_link_width") / 10;
-}
-
 static void read_node(const char *root, struct doctor_device *device)
 {
 	char name[DOCTOR_WORD * 2], text[DOCTOR_WORD], path[PATH_MAX];
-	DIR *dir = open_dir(root, "sys/class/infiniband_verbs");
+	DIR *dir = doctor_open_dir(root, "sys/class/infiniband_verbs");
 	int fd;
 
-	while (dir && !device->node[0] && next_name(dir, name))
+	while (dir && !device->node[0] && doctor_next_name(dir, name))
 		if (doctor_read_line(root, text, sizeof(text),
 				     "sys/class/infiniband_verbs/%s/ibdev",
 				     name) &&
@@ -410,84 +377,10 @@ static void read_node(const char *root, struct doctor_device *device)
 		close(fd);
 }
 
-static void add_setting(struct doctor_device *device, const char *name,
-			const char *value)
-{
-	struct doctor_setting *setting;
-
-	if (device->setting_count == DOCTOR_SETTINGS_MAX)
-		return;
-	setting = &device->settings[device->setting_count++];
-	snprintf(setting->name, sizeof(setting->name), "%s", name);
-	snprintf(setting->value, sizeof(setting->value), "%s", value);
-}
-
-/*
- * Parameters of the driver that size what the device caches: translation tables
- * (mtt, mpt), contexts, keys.
- */
-static bool concerns_cache(const char *name)
-{
-	static const char *const words[] = { "cache", "mtt", "mpt", "prefetch",
-					     "log_num", "odp" };
-
-	for (size_t i = 0; i < RF_ARRAY_SIZE(words); i++)
-		if (strstr(name, words[i]))
-			return true;
-	return false;
-}
-
-static void read_parameters(const char *root, struct doctor_device *device,
-			    const char *module)
-{
-	char path[PATH], name[DOCTOR_WORD * 2], value[DOCTOR_WORD];
-	char full[DOCTOR_WORD * 2];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "sys/module/%s/parameters", module);
-	dir = open_dir(root, path);
-	while (dir && next_name(dir, name))
-		if (concerns_cache(name) &&
-		    doctor_read_line(root, value, sizeof(value), "%s/%s", path,
-				     name)) {
-			snprintf(full, sizeof(full), "%.40s %.50s", module,
-				 name);
-			add_setting(device, full, value);
-		}
-	if (dir)
-		closedir(dir);
-}
-
-/* mlx5 keeps registrations for reuse and tells how often one was missing. */
-static void read_mr_cache(const char *root, struct doctor_device *device)
-{
-	char pci[DOCTOR_WORD], path[PATH], name[DOCTOR_WORD * 2];
-	char full[DOCTOR_WORD * 2], value[DOCTOR_WORD];
-	uint64_t size, miss;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), IB "/%s/device", device->name);
-	read_link_name(root, pci, sizeof(pci), path);
-	snprintf(path, sizeof(path), "sys/kernel/debug/mlx5/%s/mr_cache", pci);
-	dir = pci[0] ? open_dir(root, path) : NULL;
-	while (dir && next_name(dir, name)) {
-		if (!doctor_read_u64(root, &size, "%s/%s/size", path, name) ||
-		    !doctor_read_u64(root, &miss, "%s/%s/miss", path, name) ||
-		    (size == 0 && miss == 0))
-			continue;
-		snprintf(full, sizeof(full), "mr_cache %.40s", name);
-		snprintf(value, sizeof(value), "size %" PRIu64 ", missed %"
-			 PRIu64, size, miss);
-		add_setting(device, full, value);
-	}
-	if (dir)
-		closedir(dir);
-}
-
 static void read_device(const char *root, struct doctor_facts *facts,
 			struct doctor_device *device)
 {
-	char text[PATH];
+	char text[DOCTOR_PATH];
 
 	doctor_read_line(root, text, sizeof(text), IB "/%s/node_type",
 			 device->name);
@@ -495,18 +388,13 @@ static void read_device(const char *root, struct doctor_facts *facts,
 	device->is_rxe = doctor_read_line(root, text, sizeof(text),
 					  IB "/%s/parent", device->name);
 	snprintf(text, sizeof(text), IB "/%s/device/driver", device->name);
-	read_link_name(root, device->driver, sizeof(device->driver), text);
+	doctor_link_name(root, device->driver, sizeof(device->driver), text);
 	if (device->is_rxe)
 		strcpy(device->driver, "rdma_rxe");
 	doctor_read_line(root, device->firmware, sizeof(device->firmware),
 			 IB "/%s/fw_ver", device->name);
-	read_pci(root, device);
+	doctor_read_nic(root, device);
 	read_node(root, device);
-	read_parameters(root, device, device->driver[0] ? device->driver : "-");
-	if (strcmp(device->driver, "mlx5_core") == 0) {
-		read_parameters(root, device, "mlx5_ib");
-		read_mr_cache(root, device);
-	}
 	read_ports(root, facts, device);
 }
 
@@ -516,10 +404,10 @@ void doctor_read_devices(const char *root, struct doctor_facts *facts)
 	DIR *dir;
 
 	read_netdevs(root, facts);
-	dir = open_dir(root, IB);
+	dir = doctor_open_dir(root, IB);
 	if (!dir)
 		return;
-	while (next_name(dir, name)) {
+	while (doctor_next_name(dir, name)) {
 		struct doctor_device *device;
 
 		if (facts->device_count == DOCTOR_DEVICES_MAX) {

@@ -8,7 +8,6 @@
  */
 #include "doctor_io.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/inet_diag.h>
