@@ -39,6 +39,13 @@ static void fill(struct doctor_question *question,
 	question->memory = options->memory;
 	question->wants_huge_pages = options->wants_huge_pages;
 	question->send_depth = options->send_depth;
+	question->tuning = (struct rf_tuning){
+		.cq_count = options->cq_count,
+		.cq_us = options->cq_usec,
+		.traffic_class = options->tos,
+		.gid_index = options->gid_index,
+		.source = options->from,
+	};
 	question->timeo_ms = options->timeo_ms;
 	memcpy(question->key_file, options->key_file,
 	       sizeof(question->key_file));

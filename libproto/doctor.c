@@ -66,7 +66,7 @@ static void look_at_target(struct doctor_facts *facts,
 	struct doctor_path *path = &facts->paths[facts->path_count++];
 
 	path->target = *target;
-	doctor_find_path(path, facts->device_count > 0);
+	doctor_find_path(facts->question, path, facts->device_count > 0);
 	if (path->resolve_err || path->route_err || path->is_any)
 		return;
 	if (!path->is_local)

@@ -13,6 +13,7 @@
 #define RF_DOCTOR_H
 
 #include "base.h"
+#include "fabric.h"
 #include "hello.h"
 
 enum { DOCTOR_TARGETS_MAX = 8, DOCTOR_HOST_MAX = 300, DOCTOR_WATCH_MAX = 86400 };
@@ -35,6 +36,7 @@ struct doctor_question {
 	uint64_t memory;		/* bytes that will be registered */
 	bool wants_huge_pages;
 	uint16_t send_depth;
+	struct rf_tuning tuning;	/* what the operator chose of it */
 	uint32_t timeo_ms;		/* wait so long for an answer */
 	uint32_t watch_s;		/* look at the counters twice, so far
 					 * apart; 0: once */

@@ -11,7 +11,8 @@
 int doctor_netlink_open(int protocol, unsigned int wait_ms);
 
 /* doctor_route.c: address, route, device.  [blocks] */
-void doctor_find_path(struct doctor_path *path, bool may_ask_rdma_cm);
+void doctor_find_path(const struct doctor_question *question,
+		      struct doctor_path *path, bool may_ask_rdma_cm);
 
 /*
  * doctor_ping.c: do ICMP echoes of mtu bytes arrive, and which do.  Needs root

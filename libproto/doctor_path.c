@@ -51,6 +51,30 @@ static void judge_route(const struct doctor_path *path,
 			    path->gateway);
 }
 
+/* The GID that was asked for by its number must be there. */
+static void judge_gid_index(const struct doctor_facts *facts,
+			    const struct doctor_device *device,
+			    const struct doctor_port *port,
+			    struct doctor_report *report)
+{
+	const int index = facts->question->tuning.gid_index;
+
+	if (index < 0)
+		return;
+	for (unsigned int i = 0; i < port->gid_count; i++)
+		if (port->gids[i].index == (unsigned int)index) {
+			doctor_find(report, DOCTOR_OK, "gid-index",
+				    "GID %d is %s", index, port->gids[i].type);
+			return;
+		}
+	doctor_find(report, DOCTOR_PROBLEM, "gid-index",
+		    "%s port %u has no GID of the number %d", device->name,
+		    port->number, index);
+	doctor_advise(report, "leave gid_index out, or take one of those in "
+		      "/sys/class/infiniband/%s/ports/%u/gids", device->name,
+		      port->number);
+}
+
 /* RoCE sends from the GID of the source address. */
 static bool has_source_gid(const struct doctor_port *port,
 			   const struct doctor_path *path)
@@ -130,8 +154,10 @@ static void judge_device(const struct doctor_facts *facts,
 	if (path->rdma_device[0]) {
 		doctor_find(report, DOCTOR_OK, "device-of-route",
 			    "rdma_cm leads there by %s", path->rdma_device);
-		if (port && strcmp(device->name, path->rdma_device) == 0)
+		if (port && strcmp(device->name, path->rdma_device) == 0) {
 			judge_gid(path, device, port, report);
+			judge_gid_index(facts, device, port, report);
+		}
 		return;
 	}
 	if (!port) {
@@ -327,6 +353,14 @@ void doctor_judge_path(const struct doctor_facts *facts,
 	if (path->is_any) {
 		doctor_find(report, DOCTOR_OK, "route",
 			    "all addresses of this host");
+		return;
+	}
+	if (path->route_err == -EADDRNOTAVAIL) {
+		doctor_find(report, DOCTOR_PROBLEM, "source-not-ours",
+			    "%s, from where to connect, is no address of this "
+			    "host", path->source_text);
+		doctor_advise(report, "leave source out, or take one of: ip "
+			      "-brief address");
 		return;
 	}
 	if (path->route_err) {

@@ -60,21 +60,37 @@ static void closed(struct rf_client *client, int err, const char *reason)
 	snprintf(answer->reason, sizeof(answer->reason), "%s", reason);
 }
 
+static int open_fabric(struct probe *probe, const char *scheme,
+		       const struct doctor_path *path,
+		       const struct rf_tuning *tuning)
+{
+	const struct sockaddr *source = tuning->source.ss_family ?
+		(const struct sockaddr *)&tuning->source : NULL;
+	struct rf_tuning mine = *tuning;
+	char uri[256];
+	int err = rf_fabric_route_from(scheme, source,
+				       (const struct sockaddr *)&path->address,
+				       path->address_size, uri, sizeof(uri));
+
+	if (!err)
+		err = rf_fabric_open(uri, &probe->fabric);
+	/* An index of GIDs is for verbs; a mount over iwarp refuses it. */
+	if (strcmp(scheme, "verbs") != 0)
+		mine.gid_index = -1;
+	return err ? err : rf_fabric_tune(probe->fabric, &mine);
+}
+
 static int open_probe(struct probe *probe, const char *scheme,
-		      const struct doctor_path *path)
+		      const struct doctor_path *path,
+		      const struct rf_tuning *tuning)
 {
 	const struct rf_pool_config pool = {
 		.name = "probe",
 		.classes = { { BUFFER_SIZE, BUFFERS } },
 		.class_count = 1,
 	};
-	char uri[256];
-	int err = rf_fabric_route(scheme,
-				  (const struct sockaddr *)&path->address,
-				  path->address_size, uri, sizeof(uri));
+	int err = open_fabric(probe, scheme, path, tuning);
 
-	if (!err)
-		err = rf_fabric_open(uri, &probe->fabric);
 	if (!err)
 		err = rf_reactor_create(&probe->reactor);
 	if (!err)
@@ -186,7 +202,7 @@ void doctor_probe(const struct doctor_question *question,
 	snprintf(answer->scheme, sizeof(answer->scheme), "%s", scheme);
 	/* What goes wrong becomes a finding. */
 	rf_log_set_level(RF_LOG_ERROR);
-	err = open_probe(&probe, scheme, path);
+	err = open_probe(&probe, scheme, path, &question->tuning);
 	began_ns = rf_now_ns();
 	if (!err) {
 		answer->level = rf_fabric_level(probe.fabric);

@@ -82,6 +82,22 @@ static void netdev_of(const struct sockaddr_storage *addr,
 	freeifaddrs(list);
 }
 
+/* May we connect from it? */
+static bool is_ours(const struct sockaddr_storage *addr)
+{
+	const socklen_t size = addr->ss_family == AF_INET ?
+		sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	int fd = socket(addr->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_ours;
+
+	if (fd < 0)
+		return false;
+	is_ours = bind(fd, (const struct sockaddr *)addr, size) == 0 ||
+		  errno != EADDRNOTAVAIL;
+	close(fd);
+	return is_ours;
+}
+
 /* ---- the kernel's answer ------------------------------------------------- */
 
 static void copy_address(const struct rtattr *attr, int family,
@@ -146,13 +162,35 @@ static int take_answer(const struct nlmsghdr *header, struct doctor_path *path)
 	return 0;
 }
 
-static int ask_kernel(struct doctor_path *path)
+struct route_request {
+	struct nlmsghdr header;
+	struct rtmsg route;
+	char attrs[64];
+};
+
+static void add_address(struct route_request *request, unsigned short type,
+			const struct sockaddr_storage *addr)
 {
-	struct {
-		struct nlmsghdr header;
-		struct rtmsg route;
-		char attrs[64];
-	} request = {
+	const size_t at = NLMSG_ALIGN(request->header.nlmsg_len);
+	struct rtattr *attr = (struct rtattr *)((char *)request + at);
+	size_t size;
+	const void *bytes = bytes_of(addr, &size);
+
+	attr->rta_type = type;
+	attr->rta_len = (unsigned short)RTA_LENGTH(size);
+	memcpy(RTA_DATA(attr), bytes, size);
+	request->header.nlmsg_len = (uint32_t)at + attr->rta_len;
+	if (type == RTA_DST)
+		request->route.rtm_dst_len = (unsigned char)(size * 8);
+	else
+		request->route.rtm_src_len = (unsigned char)(size * 8);
+}
+
+/* From source, unless that is of another family. */
+static int ask_kernel(struct doctor_path *path,
+		      const struct sockaddr_storage *source)
+{
+	struct route_request request = {
 		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
 			    .nlmsg_type = RTM_GETROUTE,
 			    .nlmsg_flags = NLM_F_REQUEST },
@@ -160,19 +198,21 @@ static int ask_kernel(struct doctor_path *path)
 				   path->address.ss_family },
 	};
 	_Alignas(8) char answer[ANSWER_MAX];
-	size_t size;
-	const void *bytes = bytes_of(&path->address, &size);
-	struct rtattr *attr = (struct rtattr *)request.attrs;
 	int fd = doctor_netlink_open(NETLINK_ROUTE, ANSWER_MS);
 	ssize_t got;
 
 	if (fd < 0)
 		return fd;
-	attr->rta_type = RTA_DST;
-	attr->rta_len = (unsigned short)RTA_LENGTH(size);
-	memcpy(RTA_DATA(attr), bytes, size);
-	request.header.nlmsg_len += attr->rta_len;
-	request.route.rtm_dst_len = (unsigned char)(size * 8);
+	add_address(&request, RTA_DST, &path->address);
+	if (source->ss_family == path->address.ss_family) {
+		add_address(&request, RTA_SRC, source);
+		path->source = *source;
+		address_text(source, path->source_text);
+		if (!is_ours(source)) {
+			close(fd);
+			return -EADDRNOTAVAIL;
+		}
+	}
 	got = send(fd, &request, request.header.nlmsg_len, 0) < 0 ? -1 :
 	      recv(fd, answer, sizeof(answer), 0);
 	close(fd);
@@ -185,13 +225,17 @@ static int ask_kernel(struct doctor_path *path)
 
 /* ---- rdma_cm ------------------------------------------------------------- */
 
-static void ask_rdma_cm(struct doctor_path *path)
+static void ask_rdma_cm(struct doctor_path *path,
+			const struct sockaddr_storage *source)
 {
+	const struct sockaddr *from = source->ss_family ?
+		(const struct sockaddr *)source : NULL;
 	char uri[256];
 	const char *name;
 
-	if (rf_fabric_route("verbs", (const struct sockaddr *)&path->address,
-			    path->address_size, uri, sizeof(uri)))
+	if (rf_fabric_route_from("verbs", from,
+				 (const struct sockaddr *)&path->address,
+				 path->address_size, uri, sizeof(uri)))
 		return;
 	name = strstr(uri, "://");
 	if (name)
@@ -208,14 +252,17 @@ static bool is_any(const struct sockaddr_storage *addr)
 	return memcmp(bytes, zeroes, size) == 0;
 }
 
-void doctor_find_path(struct doctor_path *path, bool may_ask_rdma_cm)
+void doctor_find_path(const struct doctor_question *question,
+		      struct doctor_path *path, bool may_ask_rdma_cm)
 {
+	const struct sockaddr_storage *source = &question->tuning.source;
+
 	if (resolve(path))
 		return;
 	path->is_any = is_any(&path->address);
 	if (path->is_any)
 		return;
-	path->route_err = ask_kernel(path);
+	path->route_err = ask_kernel(path, source);
 	if (may_ask_rdma_cm && !path->route_err)
-		ask_rdma_cm(path);
+		ask_rdma_cm(path, source);
 }

@@ -119,7 +119,8 @@ void rf_figures_log_fabric(const char *word, const struct rf_fabric *fabric)
 	       " writes_landed=%" PRIu64 " write_bytes_landed=%" PRIu64
 	       " rights_refused=%" PRIu64 " connects=%" PRIu64 " accepts=%"
 	       PRIu64 " rejects=%" PRIu64 " closes=%" PRIu64
-	       " retransmissions=%" PRIu64 " cq_overruns=%" PRIu64, word,
+	       " retransmissions=%" PRIu64 " completions=%" PRIu64
+	       " cq_events=%" PRIu64 " cq_overruns=%" PRIu64, word,
 	       rf_fabric_scheme(fabric),
 	       rf_fabric_level(fabric) == RF_LEVEL_WINDOW ? "window" :
 							    "session",
@@ -128,7 +129,7 @@ void rf_figures_log_fabric(const char *word, const struct rf_fabric *fabric)
 	       s.write_bytes, s.reads_served, s.read_bytes_served,
 	       s.writes_landed, s.write_bytes_landed, s.rights_refused,
 	       s.connects, s.accepts, s.rejects, s.closes, s.retransmissions,
-	       s.cq_overruns);
+	       s.completions, s.cq_events, s.cq_overruns);
 }
 
 /* ---- asking -------------------------------------------------------------- */

@@ -35,6 +35,9 @@ int server_doctor(const struct config *config)
 	question.program = "rdmafsd --doctor";
 	question.version = RDMAFS_VERSION;
 	question.is_server = true;
+	question.tuning = (struct rf_tuning)RF_TUNING_DEFAULT;
+	if (config->gid_index != CONFIG_UNSET)
+		question.tuning.gid_index = (int16_t)config->gid_index;
 	question.memory = server_arena_size(config);
 	question.wants_huge_pages = true;
 	question.timeo_ms = config->hello_ms;

@@ -35,6 +35,7 @@ void doctor_root_init(void)
 	doctor_asked.program = "test";
 	doctor_asked.memory = 64 << 20;
 	doctor_asked.send_depth = 512;
+	doctor_asked.tuning = (struct rf_tuning)RF_TUNING_DEFAULT;
 }
 
 void doctor_root_fini(void)

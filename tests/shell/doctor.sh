@@ -75,6 +75,11 @@ if [ ! -d /sys/class/infiniband ]; then
 	found 'note .*\[no-device\]'
 fi
 
+diagnose 1 "$RDMAFS" doctor -o source=192.0.2.99 "iwarp://$server"
+found 'PROBLEM +192.0.2.99, from where to connect, .*\[source-not-ours\]'
+diagnose 0 "$RDMAFS" doctor -o source=127.0.0.2,key="$T/key" "iwarp://$server"
+found 'ok +rdmafsd answers over iwarp'
+
 # The server's own doctor needs no store.
 diagnose 0 "$RDMAFSD" --doctor --key-file "$T/key" --listen "iwarp://$server"
 found 'ok +rdmafsd answers over iwarp'

@@ -107,6 +107,12 @@ Test(doctor_path, a_name_or_route_that_is_not_there_ends_it)
 	cr_expect_eq(report.count, 1);
 }
 
+Test(doctor_path, a_source_that_is_not_ours_is_told_so)
+{
+	path.route_err = -EADDRNOTAVAIL;
+	expect(DOCTOR_PROBLEM, "source-not-ours", "10.0.2.15");
+}
+
 Test(doctor_path, a_route_beside_the_device_is_found)
 {
 	strcpy(path.netdev, "eth1");
@@ -141,6 +147,16 @@ Test(doctor_path, a_source_address_without_a_gid_is_a_problem)
 		  &((struct sockaddr_in6 *)&path.source)->sin6_addr);
 	judge();
 	cr_expect_null(find("source-no-gid"));
+}
+
+Test(doctor_path, a_gid_asked_for_by_its_number_must_be_there)
+{
+	judge();
+	cr_expect_null(find("gid-index"));
+	doctor_asked.tuning.gid_index = 1;
+	expect(DOCTOR_OK, "gid-index", "RoCE v2");
+	doctor_asked.tuning.gid_index = 2;
+	expect(DOCTOR_PROBLEM, "gid-index", "no GID of the number 2");
 }
 
 Test(doctor_path, large_packets_that_vanish_are_a_problem)
