@@ -53,6 +53,7 @@ struct mount_options {
 	bool wants_huge_pages;
 	uint32_t inline_max;		/* default RF_INLINE_DEFAULT */
 	uint32_t read_block, write_block;	/* one one-sided operation: 64 KiB, 128 KiB */
+	uint32_t write_part;		/* one message of a large write: 256 KiB */
 	uint16_t read_depth, send_depth;	/* Reads in flight 16, work queue 512 */
 	uint16_t slots;			/* requests in flight: 64 */
 	uint16_t write_slots;		/* of 1 MiB: 16 */

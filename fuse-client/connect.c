@@ -46,7 +46,7 @@ static int create_pool(struct fs *fs)
 	uint32_t msg_size = (uint32_t)rf_align_up(
 		rf_max_u64(msg_max_of(fs), 8192), 4096);
 	uint32_t messages = options->slots + CONTROL_SLOTS + SERVER_MSGS +
-			    REQUESTS_MAX + SPARE_REQUESTS + MSG_EXTRA;
+			    REQUESTS_TOTAL + MSG_EXTRA;
 	uint64_t small = options->memory / SMALL_SHARE / SMALL_BUF_SIZE;
 	uint64_t taken, large;
 	struct rf_pool_config config = {

@@ -87,9 +87,10 @@ static void log_requests(const struct fs *fs)
 	       fs->stats.write_bytes, fs->stats.invalidations,
 	       fs->stats.stale_attrs, fs->stats.crc_errors);
 	rf_log(RF_LOG_INFO, "write slots %u, free %u, waits %" PRIu64
-	       ", denied %" PRIu32 ", writes inside messages %" PRIu64,
-	       fs->slots.count, fs->slots.free_count, fs->stats.slot_waits,
-	       fs->slots_denied, fs->stats.inline_writes);
+	       ", denied %" PRIu32 ", writes inside messages %" PRIu64
+	       ", in parts %" PRIu64, fs->slots.count, fs->slots.free_count,
+	       fs->stats.slot_waits, fs->slots_denied, fs->stats.inline_writes,
+	       fs->stats.split_writes);
 }
 
 static void log_calls(const struct fs *fs)

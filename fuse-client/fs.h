@@ -7,9 +7,10 @@
  *	fuse_io.c     /dev/fuse: receive, INIT, replies that libfuse lacks
  *	request.c     one request of the kernel, from reading to its reply
  *	cache.c       the kernel's pages against the change counter
- *	ops_*.c       the operations; read.c, write.c: data
+ *	ops_*.c       the operations; read.c, write.c, write_parts.c: data
  *	pull.c        data over inline_max that the server grants
- *	inodes, files, slots, change, given, table: bookkeeping without I/O
+ *	inodes, files, slots, parts, change, given, table: bookkeeping without
+ *	              I/O
  *
  * Model.  One reactor, one channel, one /dev/fuse descriptor.  A request object
  * is taken before /dev/fuse is read, so the kernel holds what we have no room
@@ -30,6 +31,7 @@
 #include "client.h"
 #include "files.h"
 #include "inodes.h"
+#include "parts.h"
 #include "slots.h"
 
 #include "libproto/fabric.h"
@@ -43,6 +45,7 @@ enum {
 	REQUESTS_MAX = 128,		/* of the kernel, at once */
 	SPARE_REQUESTS = 16,		/* our own: slots, releases, identities,
 					 * cancels */
+	PARTS_MAX = 64,			/* of WRITEs, at once */
 	DATA_MAX = 1 << 20,		/* one READ or WRITE of the kernel */
 	/*
 	 * A WRITE's data begin 80 bytes (fuse_in_header, fuse_write_in) into
@@ -80,6 +83,7 @@ enum request_state {
 	REQUEST_QUEUED,		/* the server will finish it later */
 	REQUEST_PULLING,	/* one-sided work in flight */
 	REQUEST_INVALIDATING,	/* waits for pages to be dropped */
+	REQUEST_PARTS,		/* a WRITE whose parts are under way */
 	REQUEST_STATES,
 };
 
@@ -88,12 +92,12 @@ typedef void (*answered_fn)(struct request *r, struct rf_dec *reply);
 
 struct request {
 	struct fs *fs;
+	struct rf_list *home;		/* where it lies when it is free */
 	struct rf_list link;		/* free; or what it waits for */
 	struct rf_list age_link;	/* in flight, oldest first */
 	uint64_t started_ns;		/* when put there */
 	uint64_t arrived;		/* tick */
 	enum request_state state;
-	bool is_spare;
 	bool was_interrupted;
 	bool was_cancelled;
 	bool is_registering;		/* at libfuse, which holds its locks */
@@ -116,6 +120,7 @@ struct request {
 	struct inode *inode;
 	struct inode *other;		/* second directory, source, child */
 	struct file *file;
+	struct request *whole;		/* we are a part: of this WRITE */
 
 	/* undone at the end, unless it was settled before */
 	bool is_filling;		/* pages of inode, by a READ */
@@ -146,10 +151,12 @@ struct request {
 		struct {
 			uint64_t offset;
 			const uint8_t *bytes;
-			uint32_t size, done, part;
+			uint32_t size, done;
+			uint32_t sent;		/* in the message on its way */
 			uint32_t flags;
 			bool is_xattr;		/* SETXATTR of name */
-			bool is_inline;		/* this part */
+			bool is_inline;		/* that message's data */
+			struct parts parts;	/* in REQUEST_PARTS */
 			char name[RF_NAME_MAX + 1];
 			rf_pieces_t pieces;
 		} write;
@@ -211,12 +218,13 @@ struct fs {
 	struct files files;
 
 	/* requests */
-	struct request *requests;
-	struct rf_list free_requests, free_spares;
+	struct request *requests;	/* REQUESTS_MAX, SPARE_REQUESTS and
+					 * PARTS_MAX, in this order */
+	struct rf_list free_requests, free_spares, free_parts;
 	struct rf_list in_flight;	/* by age */
 	struct rf_list pulls_waiting;	/* the work queue is full */
 	struct rf_list slots_waiting;
-	unsigned int busy;		/* taken, but not INVALIDATING */
+	unsigned int busy;		/* taken, but not INVALIDATING, PARTS */
 	unsigned int invalidating;
 	uint64_t ticks;			/* moments, see given.h */
 	struct rf_hook hook;
@@ -258,7 +266,7 @@ struct fs {
 	struct {
 		uint64_t requests, interrupts, invalidations, pauses;
 		uint64_t read_bytes, write_bytes, stale_attrs, inline_writes;
-		uint64_t slot_waits, crc_errors;
+		uint64_t slot_waits, crc_errors, split_writes;
 	} stats;
 };
 
@@ -431,11 +439,31 @@ void ops_xattr_fill(struct fuse_lowlevel_ops *ops);
 void read_fill(struct fuse_lowlevel_ops *ops);
 void write_fill(struct fuse_lowlevel_ops *ops);
 
+/* A write, or a part of one, ends: short after what is done. */
+void write_finish(struct request *r, int err);
+/* Send what is left of it, now or when there are slots. */
+void write_go_on(struct request *r);
+
 /* Write slots: serve who waits, ask for more. */
 void write_start(struct fs *fs);
+void write_slots_ask(struct fs *fs);
 void write_slots_serve(struct fs *fs);
 /* SETXATTR goes the way of writes. */
 void write_xattr(struct request *r, const rf_xname_t *name, const void *value,
 		 size_t size, uint32_t flags);
+
+/* ---- write_parts.c ------------------------------------------------------- */
+
+enum { REQUESTS_TOTAL = REQUESTS_MAX + SPARE_REQUESTS + PARTS_MAX };
+
+/* Send a WRITE in parts that are in flight together.  False: it is better sent
+ * as it is. */
+bool write_split(struct request *r);
+/* A part ends and has written less than it should have. */
+void write_part_stopped(const struct request *part, int err);
+/* A part of whole has ended; after the last one it is replied to. */
+void write_part_ended(struct request *whole);
+/* Its caller dies: take back the parts that were not sent yet. */
+void write_withdraw(struct request *whole, bool (*take_back)(struct request *r));
 
 #endif /* FS_H */

@@ -90,6 +90,10 @@ static void end_if_dying(struct request *r)
 {
 	if (!r->fs->client || !is_dying(r->who.pid))
 		return;
+	if (r->state == REQUEST_PARTS) {
+		write_withdraw(r, take_back);
+		return;
+	}
 	if (take_back(r)) {
 		request_set_state(r, REQUEST_WORKING);
 		request_fail(r, -EINTR);

@@ -45,6 +45,7 @@ static const char usage_text[] =
 "  slots=N             requests in flight [64]\n"
 "  write_slots=N       writes of 1 MiB in flight [16]\n"
 "  read_block=SIZE write_block=SIZE   one one-sided operation [64K, 128K]\n"
+"  write_part=SIZE     a large write goes in parts of this size [256K]\n"
 "  read_depth=N        one-sided Reads in flight [16]\n"
 "  send_depth=N        work queue [512]\n"
 "  inline_max=SIZE     data of up to this size go inside a message [4K]\n"

@@ -33,6 +33,7 @@ void options_init(struct mount_options *options)
 		.inline_max = RF_INLINE_DEFAULT,
 		.read_block = 64 * KIB,
 		.write_block = 128 * KIB,
+		.write_part = 256 * KIB,
 		.read_depth = 16,
 		.send_depth = 512,
 		/*
@@ -259,6 +260,7 @@ static const struct known_option known[] = {
 	{ "inline_max", KIND_BYTES32, AT(inline_max), 512, 64 * KIB },
 	{ "read_block", KIND_BYTES32, AT(read_block), 4 * KIB, MIB },
 	{ "write_block", KIND_BYTES32, AT(write_block), 4 * KIB, MIB },
+	{ "write_part", KIND_BYTES32, AT(write_part), 64 * KIB, MIB },
 	{ "read_depth", KIND_U16, AT(read_depth), 1, 1024 },
 	{ "send_depth", KIND_U16, AT(send_depth), 16, 4096 },
 	{ "slots", KIND_U16, AT(slots), 1, 1024 },

@@ -23,13 +23,14 @@
 static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_FREE] = TO(WORKING),
 	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(CALLING) | TO(PULLING) |
-			    TO(INVALIDATING) | TO(FREE),
+			    TO(INVALIDATING) | TO(PARTS) | TO(FREE),
 	[REQUEST_BUFFER] = TO(WORKING),
 	[REQUEST_SLOTS] = TO(WORKING),
 	[REQUEST_CALLING] = TO(WORKING) | TO(QUEUED),
 	[REQUEST_QUEUED] = TO(WORKING),
 	[REQUEST_PULLING] = TO(WORKING),
 	[REQUEST_INVALIDATING] = TO(WORKING),
+	[REQUEST_PARTS] = TO(WORKING),
 };
 #undef TO
 
@@ -42,7 +43,8 @@ static bool is_owed(enum request_state state)
 /* Counts against no_pipeline's limit of one. */
 static bool is_busy(enum request_state state)
 {
-	return state != REQUEST_FREE && state != REQUEST_INVALIDATING;
+	return state != REQUEST_FREE && state != REQUEST_INVALIDATING &&
+	       state != REQUEST_PARTS;
 }
 
 void request_set_state(struct request *r, enum request_state state)
@@ -65,34 +67,40 @@ void request_set_state(struct request *r, enum request_state state)
 
 /* ---- life ----------------------------------------------------------------- */
 
-static int init_one(struct fs *fs, struct request *r, bool is_spare)
+static int init_one(struct fs *fs, struct request *r, struct rf_list *home)
 {
 	r->fs = fs;
-	r->is_spare = is_spare;
+	r->home = home;
 	rf_list_init(&r->link);
 	rf_list_init(&r->age_link);
 	r->msg = rf_pool_get(fs->pool, fs->limits.msg_max);
 	if (!r->msg)
 		return -ENOMEM;
-	rf_list_push(is_spare ? &fs->free_spares : &fs->free_requests,
-		     &r->link);
+	rf_list_push(home, &r->link);
 	return 0;
+}
+
+static struct rf_list *home_of(struct fs *fs, unsigned int index)
+{
+	if (index < REQUESTS_MAX)
+		return &fs->free_requests;
+	return index < REQUESTS_MAX + SPARE_REQUESTS ? &fs->free_spares
+						     : &fs->free_parts;
 }
 
 int requests_init(struct fs *fs)
 {
-	unsigned int count = REQUESTS_MAX + SPARE_REQUESTS;
-
 	rf_list_init(&fs->free_requests);
 	rf_list_init(&fs->free_spares);
+	rf_list_init(&fs->free_parts);
 	rf_list_init(&fs->in_flight);
 	rf_list_init(&fs->pulls_waiting);
 	rf_list_init(&fs->slots_waiting);
-	fs->requests = calloc(count, sizeof(*fs->requests));
+	fs->requests = calloc(REQUESTS_TOTAL, sizeof(*fs->requests));
 	if (!fs->requests)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < count; i++) {
-		int err = init_one(fs, &fs->requests[i], i >= REQUESTS_MAX);
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++) {
+		int err = init_one(fs, &fs->requests[i], home_of(fs, i));
 
 		if (err)
 			return err;
@@ -104,7 +112,7 @@ void requests_fini(struct fs *fs)
 {
 	if (!fs->requests)
 		return;
-	for (unsigned int i = 0; i < REQUESTS_MAX + SPARE_REQUESTS; i++) {
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++) {
 		RF_ASSERT(fs->requests[i].state == REQUEST_FREE);
 		if (fs->requests[i].msg)
 			rf_pool_put(fs->requests[i].msg);
@@ -169,7 +177,9 @@ void request_reply_err(struct request *r, int err)
 {
 	fuse_req_t fuse = request_fuse(r);
 
-	if (fuse)
+	if (r->whole)
+		write_part_stopped(r, err);
+	else if (fuse)
 		fuse_reply_err(fuse, -err);
 }
 
@@ -205,6 +215,7 @@ static void undo(struct request *r)
 void request_end(struct request *r)
 {
 	struct fs *fs = r->fs;
+	struct request *whole = r->whole;
 
 	RF_ASSERT(!r->fuse);
 	undo(r);
@@ -215,16 +226,18 @@ void request_end(struct request *r)
 		inodes_put(&fs->inodes, r->other);
 	r->inode = r->other = NULL;
 	r->file = NULL;
+	r->whole = NULL;
 	r->was_interrupted = r->was_cancelled = false;
 	request_set_state(r, REQUEST_FREE);
-	rf_list_push(r->is_spare ? &fs->free_spares : &fs->free_requests,
-		     &r->link);
+	rf_list_push(r->home, &r->link);
 	if (r->data) {
 		struct rf_buf *data = r->data;
 
 		r->data = NULL;
 		rf_pool_put(data);
 	}
+	if (whole)
+		write_part_ended(whole);
 	fuse_io_resume(fs);
 }
 

@@ -3,21 +3,23 @@
  * write.c - WRITE, and SETXATTR: data inside the message, or by one-sided WRITE
  * into a standing slot and a message right behind it
  *
- * Operation.  A write goes in parts, nearly always one: as much as inline_max
- * inside the message, or as much as the slots reach.  Slots are taken first
- * come, first served.  The one-sided WRITEs of write_block each and the message
- * are posted together: their order on the channel makes it one round trip.  The
- * message invalidates the first slot's key on its way in, if the server has keys
- * that can be, so that it checks and stores data which can't change any more.  The answer brings the
- * slots back with new keys.
+ * Operation.  A large write is split into parts first (write_parts.c); each is a
+ * write of its own here.  One goes in one message, or in several one after the
+ * other: as much as inline_max inside the message, or as much as the slots
+ * reach.  Slots are taken first come, first served.  The one-sided WRITEs of
+ * write_block each and the message are posted together: their order on the
+ * channel makes it one round trip.  The message invalidates the first slot's key
+ * on its way in, if the server has keys that can be, so that it checks and stores
+ * data which can't change any more.  The answer brings the slots back with new
+ * keys.
  *
  * Slots are asked for when writes wait, up to write_slots.  If the server has
- * none at all for us, parts of inline_max go inside messages instead.
+ * none at all for us, inline_max at a time goes inside messages instead.
  *
  * Ownership.  The kernel's message buffer stays with the request, for the data
  * are sent from it.
  *
- * When it fails.  An error after some parts were stored is a short write, as
+ * When it fails.  An error after some bytes were stored is a short write, as
  * write(2) has it.
  */
 #include "fs.h"
@@ -27,17 +29,28 @@
 #include <linux/fuse.h>
 
 enum {
-	SLOTS_AT_START = 4,
+	SLOTS_AT_ONCE = 4,		/* a large write in parts */
 	SLOTS_RETRY_MS = 100,		/* after the server had none */
 };
 
 /* ---- the end -------------------------------------------------------------- */
 
-static void finish(struct request *r, int err)
+static void finish_part(struct request *r, int err)
+{
+	if (r->write.done < r->write.size)
+		write_part_stopped(r, err);
+	request_end(r);
+}
+
+void write_finish(struct request *r, int err)
 {
 	uint32_t done = r->write.done;
 	struct fuse_write_out out = { .size = done };
 
+	if (r->whole) {
+		finish_part(r, err);
+		return;
+	}
 	r->fs->stats.write_bytes += done;
 	if (r->write.is_xattr || (err && done == 0)) {
 		request_fail(r, err);
@@ -47,9 +60,7 @@ static void finish(struct request *r, int err)
 	request_end(r);
 }
 
-static void next_part(struct request *r);
-
-/* Where the part went, and what it did to the counter. */
+/* Where the bytes went, and what it did to the counter. */
 static void note(struct request *r, const struct rf_write_results *in)
 {
 	struct change *change = &r->inode->change;
@@ -81,20 +92,20 @@ static void write_answered(struct request *r, struct rf_dec *reply)
 	if (take_slots_back(r, has_slots ? &results.write.rearmed : &none))
 		err = -EIO;
 	if (err) {
-		finish(r, err);
+		write_finish(r, err);
 		return;
 	}
 	note(r, &results.write);
-	if (results.write.size == 0 || results.write.size > r->write.part) {
-		finish(r, -EIO);
+	if (results.write.size == 0 || results.write.size > r->write.sent) {
+		write_finish(r, -EIO);
 		return;
 	}
 	r->write.done += results.write.size;
-	if (results.write.size < r->write.part ||
+	if (results.write.size < r->write.sent ||
 	    r->write.done == r->write.size)
-		finish(r, 0);
+		write_finish(r, 0);
 	else
-		next_part(r);
+		write_go_on(r);
 }
 
 static void setxattr_answered(struct request *r, struct rf_dec *reply)
@@ -106,12 +117,12 @@ static void setxattr_answered(struct request *r, struct rf_dec *reply)
 
 	if (take_slots_back(r, has_slots ? &results.setxattr.rearmed : &none))
 		err = -EIO;
-	finish(r, err);
+	write_finish(r, err);
 }
 
-/* ---- one part ------------------------------------------------------------- */
+/* ---- one message ----------------------------------------------------------- */
 
-static const uint8_t *part_bytes(const struct request *r)
+static const uint8_t *sent_bytes(const struct request *r)
 {
 	return r->write.bytes + r->write.done;
 }
@@ -120,8 +131,8 @@ static void put_blob(const struct request *r, rf_blob_t *blob)
 {
 	if (!r->write.is_inline)
 		return;
-	blob->bytes = part_bytes(r);
-	blob->size = r->write.part;
+	blob->bytes = sent_bytes(r);
+	blob->size = r->write.sent;
 }
 
 static void put_write(struct request *r)
@@ -146,6 +157,12 @@ static void put_setxattr(struct request *r)
 	args.setxattr.pieces = r->write.pieces;
 	put_blob(r, &args.setxattr.data);
 	request_put(r, &args);
+}
+
+/* False: it was killed.  A part's is its whole's, which keeps it. */
+static bool has_caller(const struct request *r)
+{
+	return r->fuse || r->whole;
 }
 
 static void begin_change(struct request *r)
@@ -177,7 +194,7 @@ static void send_message(struct request *r, unsigned int work_count)
 /* Blocks such that all pieces need at most WORKS_MAX. */
 static uint32_t block_of(const struct request *r)
 {
-	uint32_t least = r->write.part / (WORKS_MAX - RF_GRANTS_MAX) + 1;
+	uint32_t least = r->write.sent / (WORKS_MAX - RF_GRANTS_MAX) + 1;
 	uint32_t block = r->fs->options.write_block;
 
 	return block > least ? block : (uint32_t)rf_align_up(least, 4096);
@@ -212,12 +229,12 @@ static unsigned int build_piece(struct request *r, unsigned int count,
 	return count;
 }
 
-/* Spread the part over the taken slots. */
+/* Spread the bytes over the taken slots. */
 static unsigned int build(struct request *r)
 {
-	const uint8_t *bytes = part_bytes(r);
+	const uint8_t *bytes = sent_bytes(r);
 	rf_pieces_t *pieces = &r->write.pieces;
-	uint32_t left = r->write.part;
+	uint32_t left = r->write.sent;
 	unsigned int count = 0;
 
 	pieces->count = 0;
@@ -242,8 +259,8 @@ static void moved(struct rf_op *op, int status)
 	struct request *r = rf_container_of(op, struct request, op);
 
 	request_set_state(r, REQUEST_WORKING);
-	if (status || !r->fuse)	/* its caller was killed */
-		finish(r, -EIO);
+	if (status || !has_caller(r))
+		write_finish(r, -EIO);
 	else
 		send_message(r, 0);
 }
@@ -260,16 +277,16 @@ static void send_apart(struct request *r, unsigned int count)
 			    : -ENOTCONN;
 	if (err) {
 		request_set_state(r, REQUEST_WORKING);
-		finish(r, err == -EAGAIN ? -EBUSY : -EIO);
+		write_finish(r, err == -EAGAIN ? -EBUSY : -EIO);
 	}
 }
 
-static void send_part(struct request *r)
+static void send_chosen(struct request *r)
 {
 	unsigned int count;
 
-	if (r->write.is_xattr && r->write.part < r->write.size) {
-		finish(r, -ENOSPC);	/* a value can't go in parts */
+	if (r->write.is_xattr && r->write.sent < r->write.size) {
+		write_finish(r, -ENOSPC);	/* a value goes whole */
 		return;
 	}
 	if (r->write.is_inline) {
@@ -305,8 +322,8 @@ static bool is_denied(const struct fs *fs)
 		rf_reactor_now_ns(fs->reactor) < fs->slots_retry_ns);
 }
 
-/* Choose the next part, and take slots for it.  False: wait. */
-static bool choose_part(struct request *r)
+/* Choose how much goes next, and take slots for it.  False: wait. */
+static bool choose_size(struct request *r)
 {
 	struct fs *fs = r->fs;
 	uint32_t left = r->write.size - r->write.done;
@@ -317,11 +334,11 @@ static bool choose_part(struct request *r)
 		left = (uint32_t)rf_min_u64(left, fs->limits.block_max);
 	r->write.is_inline = left <= inline_max || is_denied(fs);
 	if (r->write.is_inline) {
-		r->write.part = (uint32_t)rf_min_u64(left, inline_max);
+		r->write.sent = (uint32_t)rf_min_u64(left, inline_max);
 		return true;
 	}
-	r->write.part = (uint32_t)rf_min_u64(left, reach);
-	return reach > 0 && slots_take(&fs->slots, r->write.part, &r->taken);
+	r->write.sent = (uint32_t)rf_min_u64(left, reach);
+	return reach > 0 && slots_take(&fs->slots, r->write.sent, &r->taken);
 }
 
 static void slots_answered(struct request *r, struct rf_dec *reply)
@@ -343,12 +360,13 @@ static void slots_answered(struct request *r, struct rf_dec *reply)
 	write_slots_serve(fs);
 }
 
-static void ask_slots(struct fs *fs, unsigned int wanted)
+void write_slots_ask(struct fs *fs)
 {
 	struct rf_args args = { .code = RF_OP_SLOTS };
+	unsigned int wanted = (unsigned int)rf_min_u64(SLOTS_AT_ONCE,
+						       slots_wanted(fs));
 	struct request *r;
 
-	wanted = (unsigned int)rf_min_u64(wanted, slots_wanted(fs));
 	if (wanted == 0 || fs->is_asking_slots ||
 	    rf_reactor_now_ns(fs->reactor) < fs->slots_retry_ns)
 		return;
@@ -372,34 +390,34 @@ void write_slots_serve(struct fs *fs)
 		struct request *r = rf_container_of(fs->slots_waiting.next,
 						    struct request, link);
 
-		if (!choose_part(r))
+		if (!choose_size(r))
 			break;
 		rf_list_remove(&r->link);
 		request_set_state(r, REQUEST_WORKING);
-		send_part(r);
+		send_chosen(r);
 	}
 	if (!rf_list_is_empty(&fs->slots_waiting))
-		ask_slots(fs, SLOTS_AT_START);
+		write_slots_ask(fs);
 }
 
 void write_start(struct fs *fs)
 {
-	ask_slots(fs, SLOTS_AT_START);
+	write_slots_ask(fs);
 }
 
-static void next_part(struct request *r)
+void write_go_on(struct request *r)
 {
 	struct fs *fs = r->fs;
 	bool is_small = r->write.size - r->write.done <= fs->limits.inline_max;
 
 	/* Its caller was killed meanwhile, and may have closed the file. */
-	if (!r->fuse) {
-		finish(r, 0);
+	if (!has_caller(r)) {
+		write_finish(r, 0);
 		return;
 	}
 	if ((is_small || rf_list_is_empty(&fs->slots_waiting)) &&
-	    choose_part(r)) {
-		send_part(r);
+	    choose_size(r)) {
+		send_chosen(r);
 		return;
 	}
 	fs->stats.slot_waits++;
@@ -451,7 +469,8 @@ static void do_write(fuse_req_t fuse, fuse_ino_t nodeid, const char *bytes,
 	r->write.flags = write_flags(fuse_io_raw(r->fs));
 	r->write.is_xattr = false;
 	keep_message(r);
-	next_part(r);
+	if (!write_split(r))
+		write_go_on(r);
 }
 
 void write_xattr(struct request *r, const rf_xname_t *name, const void *value,
@@ -469,7 +488,7 @@ void write_xattr(struct request *r, const rf_xname_t *name, const void *value,
 	r->write.flags = flags;
 	r->write.is_xattr = true;
 	keep_message(r);
-	next_part(r);
+	write_go_on(r);
 }
 
 void write_fill(struct fuse_lowlevel_ops *ops)

@@ -29,6 +29,9 @@ if dd if="$T/block" of="$M/direct" bs=1M oflag=direct 2>"$T/stderr"; then
 	fail "a direct write fitted on a full disk"
 fi
 grep -q 'No space left on device' "$T/stderr"
+# Of what it says it has written nothing is missing.
+copied=$(sed -n 's/^\([0-9]*\) bytes.*/\1/p' "$T/stderr")
+cmp -n "$copied" "$T/block" "$M/direct"
 
 # What was there is whole, and df says how it is.
 diff -r /usr/include/linux "$M/before/linux"

@@ -106,7 +106,8 @@ Test(options, every_kind_of_value_is_stored)
 				   "noallow_other,key=/etc/rdmafs/key,timeo=3,"
 				   "rpc_timeo=250ms,memory=1G,inline_max=8k,"
 				   "read_block=256K,write_block=65536,slots=7,"
-				   "write_slots=3,read_depth=9,send_depth=100,"
+				   "write_slots=3,write_part=128K,"
+				   "read_depth=9,send_depth=100,"
 				   "read_ahead=128,poll_us=20,no_pipeline,"
 				   "cq_count=16,cq_usec=2,tos=104,"
 				   "gid_index=3,source=::1,"
@@ -124,6 +125,7 @@ Test(options, every_kind_of_value_is_stored)
 	cr_expect_eq(o.write_block, 65536);
 	cr_expect_eq(o.slots, 7);
 	cr_expect_eq(o.write_slots, 3);
+	cr_expect_eq(o.write_part, 131072);
 	cr_expect_eq(o.read_depth, 9);
 	cr_expect_eq(o.send_depth, 100);
 	cr_expect_eq(o.read_ahead, 128);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_parts.c - one WRITE of the kernel as parts that are in flight together
+ *
+ * Operation.  The kernel sends a write(2) as WRITEs of up to DATA_MAX, one at a
+ * time, and waits for each.  So that the server stores its beginning while its
+ * end still travels, a large one is split into parts of write_part bytes.  A
+ * part is a request of its own, with its own message, write slots and step of
+ * the change counter, and is sent like any other write (write.c); the whole
+ * waits in REQUEST_PARTS, keeps the data, and is replied to after the last part.
+ *
+ * What must not be torn is not split: an append, for the server places each
+ * message by itself; and a synchronous write, which would be synced part by
+ * part.  Nor is one when others wait for slots, or would have to: then they
+ * overlap with each other.
+ *
+ * Ownership.  Parts are preallocated.  Each references the inode; file, data and
+ * caller are the whole's, which outlives them.
+ *
+ * When it fails.  The write is short: it ends where the first part stopped.
+ * Parts behind that may have been stored.
+ */
+#include "fs.h"
+
+#include <errno.h>
+
+static bool must_be_whole(const struct request *r)
+{
+	const uint32_t flags = RF_WRITE_APPEND | RF_WRITE_SYNC |
+			       RF_WRITE_DSYNC;
+
+	return r->fs->options.no_pipeline || (r->write.flags & flags) != 0;
+}
+
+/* Slots for count parts, and nobody who should have them first. */
+static bool have_slots(struct fs *fs, unsigned int count)
+{
+	if (!rf_list_is_empty(&fs->slots_waiting))
+		return false;
+	if (fs->slots.free_count >= count)
+		return true;
+	write_slots_ask(fs);		/* the next one may find more */
+	return false;
+}
+
+/* All or none. */
+static bool take_parts(struct fs *fs, unsigned int count, struct rf_list *out)
+{
+	struct rf_list *item;
+
+	rf_list_init(out);
+	while (count > 0 && (item = rf_list_pop(&fs->free_parts)) != NULL) {
+		rf_list_push(out, item);
+		count--;
+	}
+	if (count == 0)
+		return true;
+	while ((item = rf_list_pop(out)) != NULL)
+		rf_list_push(&fs->free_parts, item);
+	return false;
+}
+
+static void begin_part(struct request *part, struct request *whole,
+		       uint32_t at)
+{
+	request_set_state(part, REQUEST_WORKING);
+	part->whole = whole;
+	part->who = whole->who;
+	part->inode = whole->inode;
+	part->inode->refs++;
+	part->file = whole->file;
+	part->write.offset = whole->write.offset + at;
+	part->write.bytes = whole->write.bytes + at;
+	part->write.size = parts_size_at(&whole->write.parts, at);
+	part->write.done = 0;
+	part->write.flags = whole->write.flags;
+	part->write.is_xattr = false;
+}
+
+static void start_parts(struct request *whole, struct rf_list *parts)
+{
+	uint32_t at = 0;
+
+	while (at < whole->write.size) {
+		struct request *part = rf_container_of(rf_list_pop(parts),
+						       struct request, link);
+
+		begin_part(part, whole, at);
+		at += part->write.size;
+		write_go_on(part);
+	}
+}
+
+bool write_split(struct request *r)
+{
+	struct fs *fs = r->fs;
+	struct parts *parts = &r->write.parts;
+	struct rf_list objects;
+	unsigned int count;
+
+	parts_init(parts, r->write.offset, r->write.size,
+		   fs->options.write_part);
+	count = parts_count(parts);
+	if (count < 2 || must_be_whole(r) || !have_slots(fs, count) ||
+	    !take_parts(fs, count, &objects))
+		return false;
+	fs->stats.split_writes++;
+	parts->left = count + 1;	/* all may end before we are done here */
+	request_set_state(r, REQUEST_PARTS);
+	start_parts(r, &objects);
+	interrupt_watch(r);
+	write_part_ended(r);
+	return true;
+}
+
+void write_part_stopped(const struct request *part, int err)
+{
+	parts_stopped(&part->whole->write.parts,
+		      part->write.offset + part->write.done, err);
+}
+
+void write_part_ended(struct request *whole)
+{
+	struct parts *parts = &whole->write.parts;
+
+	RF_ASSERT(whole->state == REQUEST_PARTS && parts->left > 0);
+	if (--parts->left > 0)
+		return;
+	request_set_state(whole, REQUEST_WORKING);
+	whole->write.done = parts->stopped_at;
+	write_finish(whole, parts->stop_err);
+}
+
+void write_withdraw(struct request *whole, bool (*take_back)(struct request *r))
+{
+	struct request *parts = whole->fs->requests +
+				(REQUESTS_TOTAL - PARTS_MAX);
+
+	whole->write.parts.left++;	/* it stays while we look */
+	for (unsigned int i = 0; i < PARTS_MAX; i++) {
+		if (parts[i].whole != whole || !take_back(&parts[i]))
+			continue;
+		request_set_state(&parts[i], REQUEST_WORKING);
+		request_fail(&parts[i], -EINTR);
+	}
+	write_part_ended(whole);
+}
