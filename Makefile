@@ -155,6 +155,7 @@ install: all
 	install -D -m 755 $(BUILD)/rdmafsd $(DESTDIR)$(PREFIX)/sbin/rdmafsd
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/rdmafs $(DESTDIR)/sbin/mount.rdmafs
+	ln -sf $(PREFIX)/bin/rdmafs $(DESTDIR)/sbin/mount.fuse.rdmafs
 
 clean:
 	rm -rf $(BUILD)

@@ -44,6 +44,8 @@ struct mount_options {
 	bool allow_dev, allow_suid;	/* nodev, nosuid unless asked */
 	bool no_exec;
 	bool no_atime;
+	bool no_diratime;
+	bool is_remount;
 	bool is_foreground;		/* -f */
 	uint32_t timeo_ms;		/* give up connecting: default 10 s */
 	uint32_t rpc_timeo_ms;		/* an answer that does not come: default
@@ -171,6 +173,12 @@ int mounting_check(const char *mountpoint);
  * user_allow_other not set), and gives a negative errno.  [blocks]
  */
 int mounting_mount(const struct mount_options *options, int *fuse_fd);
+
+/*
+ * Give the mount there these ro, dev, suid, exec and atime flags: all that a
+ * running mount can change.  Says why not on stderr.
+ */
+int mounting_remount(const struct mount_options *options);
 
 /* Lazily if asked.  Says why not on stderr.  [blocks] */
 int mounting_unmount(const char *mountpoint, bool is_lazy);

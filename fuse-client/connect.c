@@ -101,7 +101,8 @@ static void fill_hello(const struct fs *fs, struct rf_hello *hello)
 {
 	const struct mount_options *options = &fs->options;
 
-	hello->flags = options->is_read_only ? RF_HELLO_READ_ONLY : 0;
+	/* A read-only mount is the kernel's business: it may become another. */
+	hello->flags = 0;
 	if (!options->no_crc && !rf_fabric_traits(fs->fabric)->checks_data)
 		hello->features = RF_FEATURE_DATA_CRC;
 	hello->limits = (struct rf_hello_limits){

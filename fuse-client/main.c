@@ -113,6 +113,8 @@ static int start(const struct mount_options *options)
 {
 	int child, ready_fd;
 
+	if (options->is_remount)
+		return mounting_remount(options) ? EXIT_FAILURE : EXIT_SUCCESS;
 	rf_log_set_level(options->log_level);
 	if (options->is_foreground)
 		return serve(options, -1);
@@ -268,7 +270,9 @@ int main(int argc, char **argv)
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
 
 	opterr = 0;
-	if (strcmp(name, "mount.rdmafs") == 0)
+	/* The second: a remount goes by the type that the kernel shows. */
+	if (strcmp(name, "mount.rdmafs") == 0 ||
+	    strcmp(name, "mount.fuse.rdmafs") == 0)
 		return helper_mount(argc, argv);
 	if (argc < 2) {
 		fputs(usage_text, stderr);

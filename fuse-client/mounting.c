@@ -174,7 +174,21 @@ static unsigned long mount_flags(const struct mount_options *options)
 	       (options->allow_dev ? 0ul : MS_NODEV) |
 	       (options->allow_suid ? 0ul : MS_NOSUID) |
 	       (options->no_exec ? MS_NOEXEC : 0ul) |
-	       (options->no_atime ? MS_NOATIME : 0ul);
+	       (options->no_atime ? MS_NOATIME : 0ul) |
+	       (options->no_diratime ? MS_NODIRATIME : 0ul);
+}
+
+int mounting_remount(const struct mount_options *options)
+{
+	int err;
+
+	if (mount(options->source, options->mountpoint, FS_TYPE,
+		  MS_REMOUNT | mount_flags(options), NULL) == 0)
+		return 0;
+	err = -errno;
+	complain("can't change the mount on %s: %s", options->mountpoint,
+		 strerror(-err));
+	return err;
 }
 
 static int open_device(void)

@@ -34,6 +34,7 @@ static uint32_t open_flags(int flags)
 	out |= flags & O_TRUNC ? RF_OPEN_TRUNC : 0;
 	out |= flags & O_EXCL ? RF_OPEN_EXCL : 0;
 	out |= flags & O_APPEND ? RF_OPEN_APPEND : 0;
+	out |= flags & O_NOATIME ? RF_OPEN_NOATIME : 0;
 	if ((flags & O_SYNC) == O_SYNC)
 		out |= RF_OPEN_SYNC;
 	else if (flags & O_DSYNC)
@@ -75,10 +76,18 @@ static void open_answered(struct request *r, struct rf_dec *reply)
 	fuse_io_reply_open(r);
 }
 
+/* The mount was told to leave atime alone, or to change nothing. */
+static uint32_t mount_flags(const struct fs *fs)
+{
+	return fs->options.no_atime || fs->options.is_read_only ?
+	       RF_OPEN_NOATIME : 0;
+}
+
 static void open_any(struct request *r, int flags, uint32_t wire_flags)
 {
 	struct rf_args args = { .code = RF_OP_OPEN };
 
+	wire_flags |= mount_flags(r->fs);
 	r->open.flags = (uint32_t)flags;
 	args.open.flags = wire_flags;
 	request_call(r, &args, open_answered);
@@ -99,10 +108,13 @@ static void do_opendir(fuse_req_t fuse, fuse_ino_t nodeid,
 		       struct fuse_file_info *fi)
 {
 	struct request *r = request_take(fuse, nodeid);
+	uint32_t flags = RF_OPEN_READ | RF_OPEN_DIR;
 
-	(void)fi;
-	if (r)
-		open_any(r, O_RDONLY, RF_OPEN_READ | RF_OPEN_DIR);
+	if (!r)
+		return;
+	if (fi->flags & O_NOATIME || r->fs->options.no_diratime)
+		flags |= RF_OPEN_NOATIME;
+	open_any(r, O_RDONLY, flags);
 }
 
 /* ---- create --------------------------------------------------------------- */
@@ -146,7 +158,7 @@ static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	}
 	r->open.flags = (uint32_t)fi->flags;
 	args.create.mode = mode;
-	args.create.flags = open_flags(fi->flags);
+	args.create.flags = open_flags(fi->flags) | mount_flags(r->fs);
 	request_call(r, &args, create_answered);
 }
 

@@ -250,6 +250,10 @@ static const struct known_option known[] = {
 	{ "exec", KIND_OFF, AT(no_exec), 0, 0 },
 	{ "noatime", KIND_ON, AT(no_atime), 0, 0 },
 	{ "atime", KIND_OFF, AT(no_atime), 0, 0 },
+	{ "relatime", KIND_OFF, AT(no_atime), 0, 0 },
+	{ "nodiratime", KIND_ON, AT(no_diratime), 0, 0 },
+	{ "diratime", KIND_OFF, AT(no_diratime), 0, 0 },
+	{ "remount", KIND_ON, AT(is_remount), 0, 0 },
 
 	{ "key", KIND_PATH, AT(key_file), 0, 0 },
 	/* A day, so that milliseconds fit and a typing error does not. */
@@ -288,9 +292,11 @@ static const struct known_option known[] = {
 	{ "_netdev", KIND_IGNORED, 0, 0, 0 },
 	{ "nofail", KIND_IGNORED, 0, 0, 0 },
 	{ "async", KIND_IGNORED, 0, 0, 0 },
-	{ "relatime", KIND_IGNORED, 0, 0, 0 },
-	{ "diratime", KIND_IGNORED, 0, 0, 0 },
 	{ "comment", KIND_IGNORED, 0, 0, 0 },
+	/* What the kernel shows of a mount, and a remount gives back. */
+	{ "default_permissions", KIND_IGNORED, 0, 0, 0 },
+	{ "user_id", KIND_IGNORED, 0, 0, 0 },
+	{ "group_id", KIND_IGNORED, 0, 0, 0 },
 };
 
 static const struct known_option *find_option(const char *name)

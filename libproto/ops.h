@@ -250,7 +250,8 @@ enum rf_open_flags {	/* CREATE, OPEN */
 	RF_OPEN_DSYNC = 1 << 6,
 	RF_OPEN_DIR = 1 << 7,
 	RF_OPEN_EXEC = 1 << 8,		/* checked for execute, then as READ */
-	RF_OPEN_ALL = (1 << 9) - 1,
+	RF_OPEN_NOATIME = 1 << 9,	/* READ and READDIR leave atime alone */
+	RF_OPEN_ALL = (1 << 10) - 1,
 };
 
 enum rf_write_flags {

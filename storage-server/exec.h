@@ -278,6 +278,11 @@ int exec_object(struct exec *e, unsigned int which, uint64_t inode,
 		struct object **out);
 void exec_put_objects(struct exec *e);
 
+/* ---- exec_read.c -------------------------------------------------------- */
+
+/* The current inode was read by an open with these flags: atime. */
+void exec_note_read(struct exec *e, uint32_t flags);
+
 /* ---- exec_truncate.c ---------------------------------------------------- */
 
 /* O_TRUNC: empty the current handle's file (attr is what it is now), then do

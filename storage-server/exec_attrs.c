@@ -74,8 +74,12 @@ int exec_op_readdir(struct exec *e)
 	if (listing.used == 0 && !eof)
 		return -EINVAL;
 	results->eof = eof;
-	return exec_give(e, listing.used, &results->data, &results->grants,
-			 exec_op_readdir);
+	err = exec_give(e, listing.used, &results->data, &results->grants,
+			exec_op_readdir);
+	/* Last: it lists only in a clean batch. */
+	if (!err && args->cookie == 0)
+		exec_note_read(e, flags);
+	return err;
 }
 
 /* ---- extended attributes ------------------------------------------------ */

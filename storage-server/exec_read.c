@@ -41,6 +41,12 @@ static int measure(struct exec *e, uint32_t room)
 	return 0;
 }
 
+void exec_note_read(struct exec *e, uint32_t flags)
+{
+	if (!e->session->is_read_only && !(flags & RF_OPEN_NOATIME))
+		txn_read_atime(exec_txn(e), e->current.inode);
+}
+
 /* The data are at mem; got of them from the object, the rest is a hole. */
 static int give(struct exec *e, uint8_t *mem, uint64_t got)
 {
@@ -48,8 +54,7 @@ static int give(struct exec *e, uint8_t *mem, uint64_t got)
 
 	if (got < results->size)
 		memset(mem + got, 0, results->size - got);
-	if (!e->session->is_read_only)
-		txn_read_atime(exec_txn(e), e->current.inode);
+	exec_note_read(e, e->work.flags);
 	if (results->size <= exec_inline_room(e)) {
 		results->data = (rf_blob_t){ mem, results->size };
 		return 0;
@@ -125,6 +130,7 @@ int exec_op_read(struct exec *e)
 	int err = exec_use_open(e, &e->current, args->open, RF_OPEN_READ,
 				&flags);
 
+	e->work.flags = flags;
 	if (err)
 		return err;
 	if (args->size == 0 || args->size > e->session->limits.block_max ||

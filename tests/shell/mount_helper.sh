@@ -7,6 +7,7 @@ enter_namespace
 # Only in this namespace: the folder where mount(8) looks for helpers.
 mount -t tmpfs -o size=64k rdmafs-test "$(readlink -f /sbin)"
 ln -s "$RDMAFS" /sbin/mount.rdmafs
+ln -s "$RDMAFS" /sbin/mount.fuse.rdmafs
 start_server
 M=$T/mnt
 mkdir "$M"
@@ -20,7 +21,61 @@ case $(findmnt -n -o OPTIONS "$M") in
 *nosuid*nodev*) ;;
 *) fail "suid or dev without being asked for" ;;
 esac
+
+# A running mount becomes read-only, and back, and may run nothing.
+must_write() {
+	(: >"$M/new") || fail "can't write"
+}
+mount -o remount,ro "$M"
+if (: >"$M/new") 2>"$T/stderr"; then
+	fail "wrote to a mount that was made read-only"
+fi
+grep -q 'Read-only file system' "$T/stderr"
+mount -o remount,rw,noexec "$M"
+must_write
+cp /bin/true "$M/program"
+if "$M/program" 2>"$T/stderr"; then
+	fail "a program ran in spite of noexec"
+fi
+mount -o remount,exec "$M"
+"$M/program"
 umount "$M"
+mount -t rdmafs -o ro "$source" "$M"
+mount -o remount,rw "$M"
+must_write
+umount "$M"
+
+# atime: by the relatime rule, unless asked not to.
+atime_after() { # OPTIONS COMMAND...: does it move the atime of what is in $M?
+	local options=$1 before
+	shift
+	mount -t rdmafs -o "$options" "$source" "$M"
+	before=$(stat -c %x "$M/file" "$M/dir")
+	"$@" >/dev/null
+	if [ "$(stat -c %x "$M/file" "$M/dir")" = "$before" ]; then
+		say "stays"
+	else
+		say "moves"
+	fi
+	umount "$M"
+}
+age() {
+	mount -t rdmafs "$source" "$M"
+	mkdir -p "$M/dir"
+	touch -a -d 2001-01-01 "$M/file" "$M/dir"
+	umount "$M"
+}
+age
+equal "$(atime_after noatime cat "$M/file")" stays "noatime, cat"
+equal "$(atime_after noatime ls "$M/dir")" stays "noatime, ls"
+equal "$(atime_after nodiratime ls "$M/dir")" stays "nodiratime, ls"
+equal "$(atime_after ro cat "$M/file")" stays "ro, cat"
+equal "$(atime_after rw dd if="$M/file" iflag=noatime status=none)" stays \
+	"O_NOATIME"
+equal "$(atime_after rw cat "$M/file")" moves "cat"
+equal "$(atime_after rw cat "$M/file")" stays "cat again"
+equal "$(atime_after rw ls "$M/dir")" moves "ls"
+equal "$(atime_after rw ls "$M/dir")" stays "ls again"
 
 # HOST:/EXPORT without the port is NFS users' way; here the port is needed.
 printf '%s %s rdmafs noauto,_netdev,nofail,x-systemd.automount,ro,noexec,timeo=5 0 0\n' \

@@ -103,6 +103,7 @@ Test(options, defaults_are_the_safe_ones)
 Test(options, every_kind_of_value_is_stored)
 {
 	cr_assert_eq(options_parse(&o, "ro,noexec,dev,suid,noatime,"
+				   "nodiratime,remount,user_id=0,"
 				   "noallow_other,key=/etc/rdmafs/key,timeo=3,"
 				   "rpc_timeo=250ms,memory=1G,inline_max=8k,"
 				   "read_block=256K,write_block=65536,slots=7,"
@@ -115,6 +116,7 @@ Test(options, every_kind_of_value_is_stored)
 		     "%s", error);
 	cr_expect(o.is_read_only && o.no_exec && o.allow_dev && o.allow_suid);
 	cr_expect(o.no_atime && !o.allow_other);
+	cr_expect(o.no_diratime && o.is_remount);
 	cr_expect(o.no_pipeline && o.no_crc && o.wants_huge_pages);
 	cr_expect_str_eq(o.key_file, "/etc/rdmafs/key");
 	cr_expect_eq(o.timeo_ms, 3000);
@@ -169,7 +171,7 @@ Test(options, wrong_words_and_values_are_refused_by_name)
 		{ "memory=99999999999G", "memory" },
 		{ "memory=1KK", "memory" }, { "timeo=1m", "timeo" },
 		{ "timeo=0", "timeo" }, { "timeo=999999999", "timeo" },
-		{ "log=loud", "log" }, { "ro,,remount", "remount" },
+		{ "log=loud", "log" }, { "ro,,strictatime", "strictatime" },
 		{ "inline_max=18446744073709551616", "inline_max" },
 	};
 
