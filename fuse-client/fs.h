@@ -172,6 +172,9 @@ struct request {
 		struct {
 			uint32_t flags;		/* O_* of open */
 		} open;
+		struct {
+			bool is_statx;
+		} getattr;
 	};
 	struct rf_work works[WORKS_MAX];
 	struct rf_sge sges[WORKS_MAX];
@@ -243,6 +246,7 @@ struct fs {
 	void (*ready)(void *context);
 	void *ready_context;
 	uint64_t init_unique;
+	bool is_statx;			/* the message at hand, told as GETATTR */
 
 	/* write slots */
 	struct slots slots;
@@ -301,6 +305,7 @@ const void *fuse_io_raw(const struct fs *fs);
  */
 void fuse_io_reply_entry(struct request *r);
 void fuse_io_reply_attr(struct request *r);
+void fuse_io_reply_statx(struct request *r);
 void fuse_io_reply_set(struct request *r);	/* of SETATTR */
 void fuse_io_reply_open(struct request *r);
 void fuse_io_reply_create(struct request *r);

@@ -26,8 +26,33 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Of protocol 7.39, which older headers lack. */
+/* ---- of protocol 7.39, which older headers lack ---------------------------- */
+
 #define DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
+
+enum { OPCODE_STATX = 52 };
+
+struct statx_time {
+	int64_t seconds;
+	uint32_t nanoseconds;
+	int32_t reserved;
+};
+
+struct statx_out {
+	uint64_t valid;
+	uint32_t valid_nsec, flags;
+	uint64_t spare[2];
+	uint32_t mask, blksize;
+	uint64_t attributes;
+	uint32_t nlink, uid, gid;
+	uint16_t mode, spare0;
+	uint64_t ino, size, blocks, attributes_mask;
+	struct statx_time atime, btime, ctime, mtime;
+	uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
+	uint64_t spare2[14];
+};
+
+_Static_assert(sizeof(struct statx_out) == 32 + 256, "as in the kernel");
 
 _Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in) ==
 	       4096 - FUSE_MESSAGE_AT, "a WRITE's data begin on a page");
@@ -37,11 +62,17 @@ _Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in) ==
 static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 {
 	ssize_t got = read(fd, buffer, size);
-	const struct fuse_in_header *in = buffer;
+	struct fuse_in_header *in = buffer;
 	struct fs *fs = context;
 
-	if (got >= (ssize_t)sizeof(*in) && in->opcode == FUSE_INIT)
+	if (got < (ssize_t)sizeof(*in))
+		return got;
+	if (in->opcode == FUSE_INIT)
 		fs->init_unique = in->unique;
+	/* Begins as GETATTR does, which libfuse knows. */
+	fs->is_statx = in->opcode == OPCODE_STATX;
+	if (fs->is_statx)
+		in->opcode = FUSE_GETATTR;
 	return got;
 }
 
@@ -364,6 +395,37 @@ void fuse_io_reply_attr(struct request *r)
 {
 	cache_give(r, r->inode);
 	reply_attr(r);
+}
+
+static struct statx_time statx_time(const rf_time_t *time)
+{
+	return (struct statx_time){ time->seconds, time->nanoseconds, 0 };
+}
+
+void fuse_io_reply_statx(struct request *r)
+{
+	const rf_attr_t *attr = &r->inode->attr;
+	struct statx_out out = {
+		.mask = STATX_BASIC_STATS | STATX_BTIME,
+		.blksize = attr->block_size,
+		.nlink = attr->nlink,
+		.uid = attr->uid,
+		.gid = attr->gid,
+		.mode = (uint16_t)attr->mode,
+		.ino = attr->inode,
+		.size = attr->size,
+		.blocks = attr->blocks,
+		.atime = statx_time(&attr->atime),
+		.btime = statx_time(&attr->btime),
+		.ctime = statx_time(&attr->ctime),
+		.mtime = statx_time(&attr->mtime),
+		.rdev_major = (uint32_t)(attr->rdev >> 32),
+		.rdev_minor = (uint32_t)attr->rdev,
+	};
+
+	cache_give(r, r->inode);
+	request_reply_data(r, &out, sizeof(out));
+	request_end(r);
 }
 
 void fuse_io_reply_set(struct request *r)

@@ -25,11 +25,13 @@ static void getattr_answered(struct request *r, struct rf_dec *reply)
 {
 	struct rf_results results;
 	int err = request_results(r, reply, RF_OP_GETATTR, &results);
+	request_fn answer = r->getattr.is_statx ? fuse_io_reply_statx :
+						  fuse_io_reply_attr;
 
 	if (err == -ESTALE) {
 		/* Removed, but held by O_PATH or as somebody's directory. */
 		r->inode->attr.nlink = 0;
-		fuse_io_reply_attr(r);
+		answer(r);
 		return;
 	}
 	if (err) {
@@ -39,7 +41,7 @@ static void getattr_answered(struct request *r, struct rf_dec *reply)
 	if (results.getattr.attr.change < r->inode->attr.change)
 		r->fs->stats.stale_attrs++;
 	inode_see(r->inode, &results.getattr.attr);
-	cache_reveal(r, r->inode, fuse_io_reply_attr);
+	cache_reveal(r, r->inode, answer);
 }
 
 static void do_getattr(fuse_req_t fuse, fuse_ino_t nodeid,
@@ -49,8 +51,10 @@ static void do_getattr(fuse_req_t fuse, fuse_ino_t nodeid,
 	struct request *r = request_take(fuse, nodeid);
 
 	(void)fi;
-	if (r)
-		request_call(r, &args, getattr_answered);
+	if (!r)
+		return;
+	r->getattr.is_statx = r->fs->is_statx;
+	request_call(r, &args, getattr_answered);
 }
 
 static void setattr_answered(struct request *r, struct rf_dec *reply)

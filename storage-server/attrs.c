@@ -267,16 +267,17 @@ static void set_mode(const struct cred *cred, struct inode *inode,
 	inode->mode = (inode->mode & S_IFMT) | mode;
 }
 
+/* "Now" is the time of the change itself: all that is set to it is equal. */
 static void set_times(struct inode *inode, const struct rf_setattr_args *args)
 {
 	if (args->valid & RF_SET_ATIME)
 		inode->atime = args->atime;
 	if (args->valid & RF_SET_ATIME_NOW)
-		inode->atime = store_now();
+		inode->atime = inode->ctime;
 	if (args->valid & RF_SET_MTIME)
 		inode->mtime = args->mtime;
 	if (args->valid & RF_SET_MTIME_NOW)
-		inode->mtime = store_now();
+		inode->mtime = inode->ctime;
 }
 
 static void set_size(struct txn *txn, struct inode *inode, uint64_t size)

@@ -239,6 +239,15 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	return 0;
 }
 
+/*
+ * Who changes a file's data or owner makes the kernel drop its capabilities, by
+ * REMOVEXATTR, whoever that is.
+ */
+static bool may_drop_caps(const struct cred *cred, const struct inode *inode)
+{
+	return cred->uid == inode->uid || inode_may(cred, inode, MAY_WRITE) == 0;
+}
+
 int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		    const rf_name_t *name)
 {
@@ -248,6 +257,8 @@ int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	int err, found;
 
 	err = find_to_change(txn, cred, inode, name, &slot);
+	if (err == -EPERM && is_caps(name) && may_drop_caps(cred, &slot->inode))
+		err = 0;
 	if (err)
 		return err;
 	key_size = key_xattr(key, inode, name);

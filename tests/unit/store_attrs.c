@@ -294,6 +294,31 @@ STORE_TEST(each_name_space_has_its_own_rule)
 	cr_assert_eq(set_x(&root_cred, "user.", "x", 0), -EOPNOTSUPP);
 }
 
+/* The kernel asks for it in the name of who writes to the file. */
+STORE_TEST(who_may_write_may_remove_capabilities)
+{
+	static const struct cred stranger = { .uid = 5, .gid = 5 };
+	static const struct cred member = { .uid = 6, .gid = 100 };
+	const rf_name_t name = { "security.capability", 19 };
+	rf_attr_t attr;
+
+	cr_assert_eq(set_mode(&root_cred, 0664, &attr), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct txn *txn;
+
+		cr_assert_eq(set_x(&root_cred, "security.capability", "caps",
+				   0), 0);
+		cr_assert_eq(set_x(i ? &user : &member, "security.capability",
+				   "more", 0), -EPERM);
+		txn = txn_begin(store);
+		cr_assert_eq(txn_removexattr(txn, &stranger, file, &name),
+			     -EPERM);
+		cr_assert_eq(txn_removexattr(txn, i ? &user : &member, file,
+					     &name), 0);
+		cr_assert_eq(txn_commit(txn), 0);
+	}
+}
+
 STORE_TEST(a_privileged_write_drops_capabilities)
 {
 	char out[64];
