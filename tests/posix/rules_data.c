@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rules_data.c - reading, writing, appending, holes, copies, mappings, programs
+ */
+#include "lib/rules.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum { PAGE = 4096 };
+
+/* ---- calls and their errors ----------------------------------------------- */
+
+static void descriptors_do_what_they_were_opened_for(void)
+{
+	char bytes[16];
+	int in, out;
+
+	MUST(put_file(a("f"), 10, 0644));
+	in = (int)MUST(open(b("f"), O_RDONLY));
+	out = (int)MUST(open(b("f"), O_WRONLY));
+	FAILS(EBADF, write(in, "x", 1));
+	FAILS(EBADF, read(out, bytes, 1));
+	FAILS(EINVAL, ftruncate(in, 1));
+	FAILS(EBADF, fallocate(in, 0, 0, 1));
+	FAILS(EINVAL, pread(in, bytes, 1, -1));
+	FAILS(EINVAL, pwrite(out, bytes, 1, -1));
+	FAILS(EINVAL, ftruncate(out, -1));
+	FAILS(EINVAL, lseek(in, -1, SEEK_SET));
+	FAILS(EINVAL, fallocate(out, 0, 0, 0));
+	FAILS(EINVAL, fallocate(out, 0, -1, 5));
+	EQUAL(pread(in, bytes, 16, 4), 6);
+	EQUAL(pread(in, bytes, 16, 10), 0);
+	EQUAL(pread(in, bytes, 16, 1000), 0);
+	EQUAL(write(out, bytes, 0), 0);
+	EQUAL(lseek(in, 0, SEEK_END), 10);
+	close(in);
+	close(out);
+	MUST(mkdir(a("d"), 0755));
+	in = (int)MUST(open(b("d"), O_RDONLY));
+	FAILS(EISDIR, read(in, bytes, 1));
+	MUST(fsync(in));
+	close(in);
+}
+
+static void too_large_files(void)
+{
+	struct rlimit limit, old;
+	int fd = (int)MUST(open(a("f"), O_RDWR | O_CREAT, 0644));
+	off_t largest = (INT64_C(1) << 44) - PAGE;
+
+	/* ext4's limit; other file systems allow more. */
+	if (pwrite(fd, "x", 1, largest - 1) == 1) {
+		EQUAL(stat_of(b("f")).st_size, largest);
+		TRUE(stat_of(b("f")).st_blocks < 100);
+	}
+	FAILS(EFBIG, pwrite(fd, "x", 1, INT64_MAX - 1));
+	MUST(getrlimit(RLIMIT_FSIZE, &old));
+	limit = old;
+	limit.rlim_cur = 1000;
+	signal(SIGXFSZ, SIG_IGN);
+	MUST(ftruncate(fd, 0));
+	MUST(setrlimit(RLIMIT_FSIZE, &limit));
+	EQUAL(pwrite(fd, "0123456789", 10, 995), 5);
+	FAILS(EFBIG, pwrite(fd, "x", 1, 1000));
+	FAILS(EFBIG, ftruncate(fd, 2000));
+	FAILS(EFBIG, truncate(b("f"), 2000));
+	MUST(setrlimit(RLIMIT_FSIZE, &old));
+	EQUAL(stat_of(b("f")).st_size, 1000);
+	close(fd);
+}
+
+static void vectors_and_flags(void)
+{
+	char x[4], y[8];
+	struct iovec out[2] = { { "abc", 3 }, { "defgh", 5 } };
+	struct iovec in[2] = { { x, 4 }, { y, 4 } };
+	int fd = (int)MUST(open(a("f"), O_RDWR | O_CREAT, 0644));
+
+	EQUAL(writev(fd, out, 2), 8);
+	EQUAL(preadv(fd, in, 2, 0), 8);
+	TRUE(memcmp(x, "abcd", 4) == 0 && memcmp(y, "efgh", 4) == 0);
+	EQUAL(pwritev2(fd, out, 1, 0, RWF_APPEND), 3);
+	EQUAL(stat_of(b("f")).st_size, 11);
+	EQUAL(pwritev2(fd, out, 1, 11, RWF_DSYNC), 3);
+	EQUAL(pwritev2(fd, out, 1, 14, RWF_SYNC), 3);
+	EQUAL(stat_of(b("f")).st_size, 17);
+	close(fd);
+	for (int flags = 0; flags < 2; flags++) {
+		fd = (int)MUST(open(b("f"), O_WRONLY |
+				    (flags ? O_SYNC : O_DSYNC)));
+		EQUAL(pwrite(fd, "synced", 6, 100), 6);
+		close(fd);
+	}
+	EQUAL(stat_of(a("f")).st_size, 106);
+}
+
+static void pipes_and_sendfile(void)
+{
+	char bytes[100];
+	int pair[2], fd, to;
+	off_t at = 10;
+
+	MUST(put_file(a("f"), 5000, 0644));
+	fd = (int)MUST(open(b("f"), O_RDONLY));
+	to = (int)MUST(open(b("g"), O_RDWR | O_CREAT, 0644));
+	EQUAL(sendfile(to, fd, &at, 4000), 4000);
+	EQUAL(stat_of(a("g")).st_size, 4000);
+	MUST(pipe(pair));
+	at = 0;
+	EQUAL(splice(fd, &at, pair[1], NULL, 100, 0), 100);
+	EQUAL(read(pair[0], bytes, 100), 100);
+	EQUAL(bytes[27], 'b');
+	EQUAL(write(pair[1], "through a pipe", 14), 14);
+	at = 4000;
+	EQUAL(splice(pair[0], NULL, to, &at, 14, 0), 14);
+	EQUAL(pread(to, bytes, 100, 4000), 14);
+	TRUE(memcmp(bytes, "through a pipe", 14) == 0);
+	EQUAL(stat_of(a("g")).st_size, 4014);
+	close(fd);
+	close(to);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* ---- appends -------------------------------------------------------------- */
+
+enum { LINES = 600 };
+
+/* Every line is there once and whole, in its writer's order. */
+static void check_lines(const char *path, unsigned int writers)
+{
+	unsigned int next[4] = { 0 }, who, number;
+	FILE *file = fopen(path, "r");
+	char line[64];
+	size_t count = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		count++;
+		if (TRUE(sscanf(line, "line %u %u", &who, &number) == 2) &&
+		    TRUE(who < writers))
+			EQUAL(number, next[who]++);
+	}
+	EQUAL(count, LINES * writers);
+	EQUAL(stat_of(path).st_size, LINES * writers * 13);
+	if (file)
+		fclose(file);
+}
+
+static void append_line(const char *path, unsigned int who, unsigned int number)
+{
+	int fd = (int)MUST(open(path, O_WRONLY | O_APPEND | O_CREAT, 0644));
+	char line[16];
+
+	snprintf(line, sizeof(line), "line %u %05u\n", who, number);
+	EQUAL(write(fd, line, 13), 13);
+	close(fd);
+}
+
+static void appends_in_turn(void)
+{
+	for (unsigned int i = 0; i < LINES; i++) {
+		append_line(a("f"), 0, i);
+		append_line(b("f"), 1, i);
+	}
+	check_lines(a("f"), 2);
+	check_lines(b("f"), 2);
+}
+
+static void appends_at_once(void)
+{
+	for (unsigned int who = 0; who < 4; who++)
+		if (fork() == 0) {
+			for (unsigned int i = 0; i < LINES; i++)
+				append_line(who % 2 ? a("f") : b("f"), who, i);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+	check_lines(a("f"), 4);
+	check_lines(b("f"), 4);
+}
+
+static void small_appends_by_one_descriptor(void)
+{
+	int fd = (int)MUST(open(a("f"), O_WRONLY | O_APPEND | O_CREAT, 0644));
+	char bytes[3];
+	int in;
+
+	for (int i = 0; i < 3000; i++)
+		if (write(fd, "abc", 3) != 3)
+			MUST(-1);
+	EQUAL(pwrite(fd, "end", 3, 0), 3);	/* Linux appends this, too */
+	EQUAL(lseek(fd, 0, SEEK_CUR), 9000);
+	close(fd);
+	EQUAL(stat_of(b("f")).st_size, 9003);
+	in = (int)MUST(open(b("f"), O_RDONLY));
+	EQUAL(pread(in, bytes, 3, 9000), 3);
+	TRUE(memcmp(bytes, "end", 3) == 0);
+	close(in);
+}
+
+/* ---- readers and writers -------------------------------------------------- */
+
+enum { STREAM = 3 << 20, STREAM_STEP = 7001 };
+
+static char stream_byte(off_t at)
+{
+	return (char)('A' + at % 57);
+}
+
+static void write_stream(void)
+{
+	static char bytes[STREAM_STEP];
+	int fd = (int)MUST(open(a("stream"), O_WRONLY));
+
+	for (off_t at = 0; at < STREAM; at += STREAM_STEP) {
+		for (off_t i = 0; i < STREAM_STEP; i++)
+			bytes[i] = stream_byte(at + i);
+		EQUAL(write(fd, bytes, STREAM_STEP), STREAM_STEP);
+	}
+	close(fd);
+}
+
+/* Up to the size that is seen, each byte was written: no zeroes, no old ones. */
+static void readers_see_what_was_written(void)
+{
+	static char bytes[1 << 18];
+	off_t at = 0;
+	pid_t writer;
+	int fd;
+
+	MUST(open_close(a("stream"), O_WRONLY | O_CREAT));
+	fd = (int)MUST(open(b("stream"), O_RDONLY));
+	writer = fork();
+	if (writer == 0) {
+		write_stream();
+		_exit(0);
+	}
+	while (at < STREAM) {
+		struct stat st = { 0 };
+		ssize_t got;
+
+		MUST(fstat(fd, &st));
+		got = pread(fd, bytes, sizeof(bytes), at);
+		if (got < 0 || (got == 0 && st.st_size > at)) {
+			EQUAL(got, st.st_size - at);
+			break;
+		}
+		for (ssize_t i = 0; i < got; i++)
+			if (bytes[i] != stream_byte(at + i)) {
+				EQUAL(bytes[i], stream_byte(at + i));
+				at = STREAM;
+				break;
+			}
+		at += got;
+	}
+	waitpid(writer, NULL, 0);
+	close(fd);
+}
+
+static void two_halves_by_two_writers(void)
+{
+	enum { HALF = 6 << 20, STEP = 1 << 20 };
+	char *bytes = malloc(STEP);
+	int fd;
+
+	for (int who = 0; who < 2; who++)
+		if (fork() == 0) {
+			fd = (int)MUST(open(who ? b("f") : a("f"),
+					    O_WRONLY | O_CREAT, 0644));
+			memset(bytes, 'x' + who, STEP);
+			for (int i = 0; i < HALF / STEP; i++)
+				EQUAL(pwrite(fd, bytes, STEP,
+					     who * HALF + i * STEP), STEP);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+	EQUAL(stat_of(a("f")).st_size, 2 * HALF);
+	EQUAL(stat_of(b("f")).st_size, 2 * HALF);
+	for (int who = 0; who < 2; who++) {
+		fd = (int)MUST(open(who ? a("f") : b("f"), O_RDONLY));
+		for (int i = 0; i < 2 * HALF / STEP; i++) {
+			EQUAL(pread(fd, bytes, STEP, i * STEP), STEP);
+			EQUAL(bytes[0], 'x' + (i >= HALF / STEP));
+			TRUE(memcmp(bytes, bytes + 1, STEP - 1) == 0);
+		}
+		close(fd);
+	}
+	free(bytes);
+}
+
+static void a_cached_file_that_grows(void)
+{
+	char bytes[200];
+	int fd;
+
+	MUST(put_file(a("f"), 100, 0644));
+	fd = (int)MUST(open(b("f"), O_RDONLY));
+	EQUAL(pread(fd, bytes, 200, 0), 100);
+	for (int i = 0; i < 50; i++) {
+		int out = (int)MUST(open(a("f"), O_WRONLY | O_APPEND));
+
+		EQUAL(write(out, "z", 1), 1);
+		close(out);
+		EQUAL(stat_of(b("f")).st_size, 101 + i);
+		EQUAL(pread(fd, bytes, 200, 0), 101 + i);
+		EQUAL(bytes[100 + i], 'z');
+	}
+	close(fd);
+}
+
+/* ---- holes ---------------------------------------------------------------- */
+
+static void holes_take_no_blocks(void)
+{
+	int fd = (int)MUST(open(a("f"), O_RDWR | O_CREAT, 0644));
+	long blocks;
+
+	EQUAL(stat_of(b("f")).st_blocks, 0);
+	EQUAL(pwrite(fd, "end", 3, 100 << 20), 3);
+	MUST(fsync(fd));
+	TRUE(stat_of(b("f")).st_blocks > 0);
+	TRUE(stat_of(b("f")).st_blocks < 1000);
+	EQUAL(lseek(fd, 0, SEEK_HOLE), 0);
+	TRUE(lseek(fd, 0, SEEK_DATA) > 99 << 20);
+	MUST(ftruncate(fd, 0));
+	MUST(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 1 << 20));
+	EQUAL(stat_of(b("f")).st_size, 0);
+	blocks = stat_of(b("f")).st_blocks;
+	TRUE(blocks >= 2048);
+	MUST(fallocate(fd, 0, 0, 1 << 20));
+	EQUAL(stat_of(b("f")).st_size, 1 << 20);
+	MUST(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		       1 << 19));
+	MUST(fsync(fd));
+	TRUE(stat_of(b("f")).st_blocks <= blocks - 1024);
+	FAILS(EOPNOTSUPP, fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, PAGE));
+	close(fd);
+}
+
+static void gaps_are_zeroes(void)
+{
+	static char bytes[100000], zeroes[100000];
+	int fd = (int)MUST(open(a("f"), O_RDWR | O_CREAT, 0644));
+	int in = (int)MUST(open(b("f"), O_RDONLY));
+
+	memset(bytes, 'x', sizeof(bytes));
+	EQUAL(pwrite(fd, bytes, 50000, 0), 50000);
+	MUST(truncate(b("f"), 5));
+	MUST(truncate(a("f"), 90000));
+	EQUAL(pread(in, bytes, 90000, 0), 90000);
+	TRUE(memcmp(bytes, "xxxxx", 5) == 0);
+	TRUE(memcmp(bytes + 5, zeroes, 89995) == 0);
+	EQUAL(pwrite(fd, "y", 1, 95000), 1);
+	EQUAL(pread(in, bytes, sizeof(bytes), 0), 95001);
+	TRUE(memcmp(bytes + 5, zeroes, 94995) == 0);
+	EQUAL(bytes[95000], 'y');
+	close(fd);
+	close(in);
+}
+
+/* ---- copy_file_range ------------------------------------------------------ */
+
+static void copies(void)
+{
+	off_t in, out;
+	int from, to, append;
+
+	MUST(put_file(a("f"), 10000, 0644));
+	from = (int)MUST(open(b("f"), O_RDWR));
+	to = (int)MUST(open(b("g"), O_RDWR | O_CREAT, 0644));
+	append = (int)MUST(open(b("g"), O_WRONLY | O_APPEND));
+	in = 100;
+	out = 50000;
+	EQUAL(copy_file_range(from, &in, to, &out, 20000, 0), 9900);
+	EQUAL(in, 10000);
+	EQUAL(out, 59900);
+	EQUAL(stat_of(a("g")).st_size, 59900);
+	EQUAL(copy_file_range(from, &in, to, &out, 100, 0), 0);
+	in = 0;
+	out = 500;
+	FAILS(EINVAL, copy_file_range(from, &in, from, &out, 1000, 0));
+	EQUAL(copy_file_range(from, &in, from, &out, 500, 0), 500);
+	FAILS(EBADF, copy_file_range(from, &in, append, NULL, 10, 0));
+	FAILS(EINVAL, copy_file_range(from, &in, to, NULL, 10, 1));
+	close(append);
+	append = (int)MUST(open(b("g"), O_RDONLY));
+	FAILS(EBADF, copy_file_range(from, &in, append, NULL, 10, 0));
+	close(append);
+	MUST(mkdir(a("d"), 0755));
+	append = (int)MUST(open(b("d"), O_RDONLY));
+	FAILS(EISDIR, copy_file_range(append, NULL, to, NULL, 10, 0));
+	close(append);
+	close(from);
+	close(to);
+}
+
+/* ---- mappings ------------------------------------------------------------- */
+
+static sigjmp_buf jump;
+
+static void on_bus(int number)
+{
+	(void)number;
+	siglongjmp(jump, 1);
+}
+
+/* Does reading that byte raise SIGBUS? */
+static bool is_bus_error(const volatile char *at)
+{
+	bool is_error = true;
+
+	signal(SIGBUS, on_bus);
+	if (sigsetjmp(jump, 1) == 0) {
+		(void)*at;
+		is_error = false;
+	}
+	signal(SIGBUS, SIG_DFL);
+	return is_error;
+}
+
+static void mappings_and_calls_agree(void)
+{
+	char *shared, *private, byte;
+	int fd, in;
+
+	MUST(put_file(a("f"), 3 * PAGE, 0644));
+	fd = (int)MUST(open(a("f"), O_RDWR));
+	in = (int)MUST(open(a("f"), O_RDONLY));
+	shared = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	private = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, in,
+		       0);
+	TRUE(shared != MAP_FAILED && private != MAP_FAILED);
+	FAILS(EACCES, mmap(NULL, PAGE, PROT_WRITE, MAP_SHARED, in, 0) ==
+		      MAP_FAILED ? -1 : 0);
+	EQUAL(pwrite(fd, "W", 1, 5000), 1);
+	EQUAL(shared[5000], 'W');
+	shared[6000] = 'M';
+	EQUAL(pread(in, &byte, 1, 6000), 1);
+	EQUAL(byte, 'M');
+	private[100] = 'P';
+	EQUAL(pread(in, &byte, 1, 100), 1);
+	EQUAL(byte, 'a' + 100 % 26);
+	EQUAL(shared[100], 'a' + 100 % 26);
+	MUST(msync(shared, 3 * PAGE, MS_SYNC));
+	close(in);
+	in = (int)MUST(open(b("f"), O_RDONLY));
+	EQUAL(pread(in, &byte, 1, 6000), 1);
+	EQUAL(byte, 'M');
+	munmap(shared, 3 * PAGE);
+	munmap(private, 3 * PAGE);
+	close(in);
+	close(fd);
+}
+
+static void mappings_across_truncate(void)
+{
+	struct stat st;
+	char *mem;
+	int fd;
+
+	MUST(put_file(a("f"), 3 * PAGE, 0644));
+	fd = (int)MUST(open(a("f"), O_RDWR));
+	mem = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	TRUE(mem != MAP_FAILED);
+	EQUAL(mem[2 * PAGE + 5], 'a' + (2 * PAGE + 5) % 26);
+	TRUE(is_bus_error(mem + 3 * PAGE));
+	MUST(truncate(b("f"), PAGE + 10));
+	MUST(fstat(fd, &st));		/* the mount is told */
+	TRUE(is_bus_error(mem + 2 * PAGE + 5));
+	EQUAL(mem[PAGE + 9], 'a' + (PAGE + 9) % 26);
+	EQUAL(mem[PAGE + 10], 0);
+	EQUAL(mem[PAGE + 1000], 0);
+	MUST(truncate(b("f"), 3 * PAGE));
+	MUST(fstat(fd, &st));
+	EQUAL(mem[2 * PAGE + 5], 0);
+	mem[2 * PAGE + 6] = 'n';
+	MUST(msync(mem, 3 * PAGE, MS_SYNC));
+	munmap(mem, 4 * PAGE);
+	close(fd);
+	fd = (int)MUST(open(b("f"), O_RDONLY));
+	mem = mmap(NULL, 3 * PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	EQUAL(mem[2 * PAGE + 6], 'n');
+	munmap(mem, 3 * PAGE);
+	close(fd);
+}
+
+/* ---- programs ------------------------------------------------------------- */
+
+static int copy_program(const char *from, const char *to)
+{
+	static char bytes[1 << 16];
+	int in = open(from, O_RDONLY | O_CLOEXEC);
+	int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	ssize_t got;
+
+	while ((got = read(in, bytes, sizeof(bytes))) > 0)
+		if (write(out, bytes, (size_t)got) != got)
+			return -1;
+	close(in);
+	return close(out);
+}
+
+/* Its exit status, or -errno. */
+static int run_program(const char *path, const char *argument)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl(path, path, argument, NULL);
+		_exit(errno == ETXTBSY ? 126 : errno == EACCES ? 125 : 127);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void programs_run(void)
+{
+	int fd;
+
+	MUST(copy_program("/bin/true", a("true")));
+	EQUAL(run_program(b("true"), "x"), 0);
+	MUST(copy_program("/bin/false", a("true")));
+	EQUAL(run_program(b("true"), "x"), 1);
+	MUST(chmod(a("true"), 0644));
+	EQUAL(run_program(b("true"), "x"), 125);
+	MUST(chmod(a("true"), 0755));
+	fd = (int)MUST(open(b("script"), O_WRONLY | O_CREAT, 0755));
+	EQUAL(write(fd, "#!/bin/sh\nexit 7\n", 17), 17);
+	close(fd);
+	EQUAL(run_program(a("script"), "x"), 7);
+}
+
+/* By one mount: CONSISTENCY.md says why others are not told. */
+static void a_program_that_is_written_does_not_run(void)
+{
+	pid_t pid;
+	int fd;
+
+	MUST(copy_program("/bin/sleep", a("sleep")));
+	fd = (int)MUST(open(a("sleep"), O_WRONLY | O_CLOEXEC));
+	EQUAL(run_program(a("sleep"), "0"), 126);
+	close(fd);
+	EQUAL(run_program(b("sleep"), "0"), 0);
+	pid = fork();
+	if (pid == 0) {
+		execl(a("sleep"), "sleep", "1000", NULL);
+		_exit(1);
+	}
+	/* Until it runs the child is this program. */
+	for (int i = 0; i < 1000; i++) {
+		char link[64], path[4200] = "";
+
+		snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+		if (readlink(link, path, sizeof(path) - 1) > 0 &&
+		    strstr(path, "/sleep"))
+			break;
+		usleep(10000);
+	}
+	FAILS(ETXTBSY, open_close(a("sleep"), O_WRONLY));
+	FAILS(ETXTBSY, truncate(a("sleep"), 0));
+	MUST(open_close(b("sleep"), O_RDONLY));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	MUST(open_close(b("sleep"), O_WRONLY));
+}
+
+/* ---- space ---------------------------------------------------------------- */
+
+static void statfs_counts_what_is_written(void)
+{
+	enum { SIZE = 24 << 20 };
+	struct statvfs before, full, after;
+	int fd = (int)MUST(open(a("f"), O_WRONLY | O_CREAT, 0644));
+
+	MUST(statvfs(b(""), &before));
+	EQUAL(before.f_namemax, 255);
+	TRUE(before.f_bavail <= before.f_bfree);
+	TRUE(before.f_bfree <= before.f_blocks);
+	MUST(posix_fallocate(fd, 0, SIZE) ? -1 : 0);
+	MUST(fsync(fd));
+	MUST(statvfs(b(""), &full));
+	TRUE(stat_of(b("f")).st_blocks >= SIZE / 512);
+	close(fd);
+	MUST(unlink(b("f")));
+	MUST(statvfs(a(""), &after));
+	EQUAL(full.f_blocks, before.f_blocks);
+	EQUAL(after.f_bsize, before.f_bsize);
+}
+
+static const struct rule rules[] = {
+	RULE(descriptors_do_what_they_were_opened_for),
+	RULE(too_large_files),
+	RULE(vectors_and_flags),
+	RULE(pipes_and_sendfile),
+	RULE(appends_in_turn),
+	RULE(appends_at_once),
+	RULE(small_appends_by_one_descriptor),
+	RULE(readers_see_what_was_written),
+	RULE(two_halves_by_two_writers),
+	RULE(a_cached_file_that_grows),
+	RULE(holes_take_no_blocks),
+	RULE(gaps_are_zeroes),
+	RULE(copies),
+	RULE(mappings_and_calls_agree),
+	RULE(mappings_across_truncate),
+	RULE(programs_run),
+	RULE(a_program_that_is_written_does_not_run),
+	RULE(statfs_counts_what_is_written),
+};
+
+int main(int argc, char **argv)
+{
+	return rules_main(rules, sizeof(rules) / sizeof(rules[0]), argc, argv);
+}
