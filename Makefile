@@ -112,9 +112,9 @@ $(UNIT): $(BUILD)/%: $(BUILD)/%.o $(COMMON_OBJ) $(SERVER_A) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(TEST_LIBS)
 
-$(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(LIB_A)
+$(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
 $(POSIX): $(BUILD)/%: $(BUILD)/%.o $(POSIX_OBJ)
 	$(call say,LD)

@@ -7,6 +7,7 @@
  *	complain.c    the one line that says why a command failed
  *	keygen.c      rdmafs keygen
  *	doctor.c      rdmafs doctor
+ *	tune*.c       rdmafs tune: tune.h
  *	options.c     target and -o                   -> struct mount_options
  *	mounting.c    /dev/fuse, mount(2) or fusermount3, unmount, read-ahead
  *	fs.c          the mounted file system: session, reactor, operations

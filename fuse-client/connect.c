@@ -270,7 +270,7 @@ static int try_address(struct fs *fs, const struct addrinfo *address,
 		return try_scheme(fs, fs->options.scheme, address, key,
 				  setup_ms);
 	err = try_scheme(fs, "verbs", address, key, setup_ms / 2);
-	if (err == 0 || fs->close_reason[0])
+	if (err == 0 || fs->close_reason[0] || err == -EADDRNOTAVAIL)
 		return err;
 	return try_scheme(fs, "iwarp", address, key, setup_ms);
 }
@@ -364,9 +364,10 @@ static void complain_unreachable(const struct fs *fs, int err)
 			 ": leave the scheme out to use what there is" : "");
 		break;
 	case -EADDRNOTAVAIL:
-		complain("can't connect to %s from the address that was asked "
-			 "for: give source=ADDRESS or gid_index=N of a device "
-			 "of this host, or leave it out", fs->server);
+		/* What is wrong with a GID index, the fabric has said. */
+		if (options->gid_index < 0)
+			complain("can't connect to %s from this source: it is "
+				 "no address of this host", fs->server);
 		break;
 	case -EOPNOTSUPP:
 		complain("can't use %s to reach %s: %s", options->scheme[0] ?

@@ -11,6 +11,8 @@
  */
 #include "client.h"
 
+#include "tune.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -24,6 +26,8 @@ static const char usage_text[] =
 "       rdmafs umount [-l] MOUNTPOINT\n"
 "       rdmafs keygen FILE\n"
 "       rdmafs doctor [-q] [-w SECONDS] [-o OPTIONS] [HOST[:PORT][/EXPORT]]\n"
+"       rdmafs tune [-s SECONDS] [-o OPTIONS] [FABRIC://]HOST[:PORT]\n"
+"       rdmafs tune --serve [FABRIC://]ADDRESS[:PORT]\n"
 "       rdmafs version\n"
 "       mount -t rdmafs SOURCE MOUNTPOINT [-o OPTIONS]\n"
 "\n"
@@ -257,6 +261,7 @@ static const struct {
 	{ "unmount", command_umount },
 	{ "keygen", command_keygen },
 	{ "doctor", doctor_command },
+	{ "tune", tune_command },
 	{ "version", command_version },
 	{ "--version", command_version },
 	{ "help", command_help },

@@ -6,18 +6,18 @@
  *	fabric_perf [OPTIONS] --listen HOST:PORT	the passive end
  *	fabric_perf [OPTIONS] HOST:PORT			the active end
  *
- * The passive end answers each Send with one of the same size and lends one
- * window for Reads and Writes.  Plain TCP runs on the next higher port: a
- * ping-pong, and a stream each way.  A Write counts when a Send behind it was
- * answered, so that its bytes are known to be in place.
+ * The two ends are those of rdmafs tune (tune_end.h).  Plain TCP runs on the next
+ * higher port, unless --no-tcp: a ping-pong, and a stream each way.  --poll: both
+ * ends spin and never sleep.  --size and --depth measure only these.
  *
  * Everything is measured in turn, several times over, and the median taken, so
  * that a busy machine disturbs fabric and TCP alike.  --json FILE writes one
  * object a line: send_SIZE, read_SIZE_DEPTH, write_SIZE_DEPTH, tcp_ping_SIZE,
  * tcp_out_SIZE, tcp_in_SIZE.
  */
+#include "fuse-client/tune_end.h"
+
 #include "libproto/base.h"
-#include "libproto/fabric.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,18 +34,15 @@
 #include <unistd.h>
 
 enum {
-	SIZE_MAX_BYTES = 1 << 20,
-	DEPTH_MAX = 16,
-	BUFFER_SIZE = SIZE_MAX_BYTES * DEPTH_MAX,
-	RECVS = 2,
-	SEND_DEPTH = 64,
-	SETUP_MS = 5000,
+	SIZE_MAX_BYTES = TUNE_BLOCK_MAX,
 	ROWS_MAX = 128,
 	ROUNDS_MAX = 9,
+	FOR_EVER_US = 1000000,	/* of spinning before a sleep */
+	TRIPS_MAX = 65536,
 };
 
 static const uint32_t sizes[] = { 64, 4096, 65536, SIZE_MAX_BYTES };
-static const unsigned int depths[] = { 1, 4, DEPTH_MAX };
+static const unsigned int depths[] = { 1, 4, 16 };
 
 static struct {
 	const char *uri;
@@ -54,6 +51,9 @@ static struct {
 	const char *json;	/* file, or NULL */
 	bool is_quick;
 	const char *only;	/* rows whose name begins so; NULL: all */
+	bool polls, has_no_tcp;
+	uint32_t size;		/* 0: all */
+	unsigned int depth;	/* 0: all */
 } options = { .uri = "iwarp://", .seconds = 0.1, .rounds = 3 };
 
 static void die(const char *what, int err)
@@ -70,120 +70,7 @@ static void check(int err, const char *what)
 
 /* ---- one end of a fabric connection ------------------------------------ */
 
-struct end {
-	struct rf_fabric *fab;
-	struct rf_pd *pd;
-	struct rf_poller *poller;
-	struct rf_listener *listener;
-	struct rf_ep *ep;
-	struct rf_window *window;
-	uint8_t *data, *recv_data;	/* BUFFER_SIZE; RECVS messages */
-	struct rf_mr *data_mr, *recv_mr;
-	struct rf_op recv_ops[RECVS], send_op, ops[DEPTH_MAX];
-	bool is_server, is_connected, is_closed, is_greeted;
-	unsigned int recv_count;	/* messages that came */
-	unsigned int busy;		/* ops under way */
-	struct rf_remote remote;	/* the peer's window */
-};
-
-static struct end end;
-
-static void count_done(struct rf_op *op, int status)
-{
-	(void)op;
-	if (status && !end.is_closed)
-		die("operation", status);
-	end.busy--;
-}
-
-static void post_recv(unsigned int i);
-
-static struct rf_sge make_sge(uint8_t *at, uint32_t size)
-{
-	return (struct rf_sge){ .addr = at, .size = size, .mr = end.data_mr };
-}
-
-static void send_message(uint32_t size)
-{
-	struct rf_sge sge = make_sge(end.data, size);
-	struct rf_work work = { .code = RF_SEND, .op = &end.send_op,
-				.sge = &sge, .sge_count = 1 };
-
-	end.send_op.done = count_done;
-	end.busy++;
-	check(rf_ep_post(end.ep, &work, 1), "post a Send");
-}
-
-/* Bind the window over all of the buffer, and tell the peer its key. */
-static void lend_window(void)
-{
-	struct rf_remote remote = rf_window_next(end.window, end.data_mr,
-		end.data, BUFFER_SIZE, RF_REMOTE_READ | RF_REMOTE_WRITE);
-	struct rf_work work = { .code = RF_BIND, .window = end.window };
-
-	check(rf_ep_post(end.ep, &work, 1), "bind");
-	memcpy(end.data, &remote, sizeof(remote));
-	send_message(sizeof(remote));
-}
-
-static void recv_done(struct rf_op *op, int status)
-{
-	unsigned int i = (unsigned int)(op - end.recv_ops);
-	uint8_t *message = end.recv_data + (size_t)i * SIZE_MAX_BYTES;
-	uint32_t size = op->size;
-
-	if (status)
-		return;
-	if (!end.is_server && !end.is_greeted)
-		memcpy(&end.remote, message, sizeof(end.remote));
-	post_recv(i);
-	end.recv_count++;
-	if (end.is_server && !end.is_greeted)
-		lend_window();
-	else if (end.is_server)
-		send_message(size);
-	end.is_greeted = true;
-}
-
-static void post_recv(unsigned int i)
-{
-	uint8_t *at = end.recv_data + (size_t)i * SIZE_MAX_BYTES;
-	struct rf_recv recv = { &end.recv_ops[i],
-				{ at, SIZE_MAX_BYTES, end.recv_mr } };
-
-	end.recv_ops[i].done = recv_done;
-	check(rf_ep_post_recv(end.ep, &recv), "post a Receive");
-}
-
-static void connected(struct rf_ep *ep, const void *hello, size_t size)
-{
-	(void)ep;
-	(void)hello;
-	(void)size;
-	end.is_connected = true;
-}
-
-static void closed(struct rf_ep *ep, int reason)
-{
-	(void)ep;
-	if (reason)
-		fprintf(stderr, "fabric_perf: closed: %s\n", strerror(-reason));
-	if (!end.is_connected)
-		exit(1);
-	end.is_closed = true;
-}
-
-static const struct rf_ep_events events = { .connected = connected,
-					    .closed = closed };
-
-static struct rf_ep_config make_config(void)
-{
-	return (struct rf_ep_config){
-		.pd = end.pd, .send_depth = SEND_DEPTH, .recv_depth = RECVS,
-		.reads_out = DEPTH_MAX, .reads_in = DEPTH_MAX,
-		.setup_ms = SETUP_MS,
-	};
-}
+static struct tune_end end;
 
 static uint8_t *map_touched(size_t size)
 {
@@ -196,38 +83,21 @@ static uint8_t *map_touched(size_t size)
 	return at;
 }
 
-static void open_end(bool is_server)
+static void open_end(bool is_passive)
 {
-	end.is_server = is_server;
-	check(rf_fabric_open(options.uri, &end.fab), options.uri);
-	check(rf_pd_create(end.fab, &end.pd), "protection domain");
-	check(rf_poller_create(end.fab, SEND_DEPTH + RECVS, &end.poller),
-	      "poller");
-	end.data = map_touched(BUFFER_SIZE);
-	end.recv_data = map_touched((size_t)RECVS * SIZE_MAX_BYTES);
-	check(rf_mr_register(end.pd, end.data, BUFFER_SIZE, RF_LOCAL_WRITE |
-			     RF_READ_SINK | RF_WINDOW_BIND, &end.data_mr),
-	      "register");
-	check(rf_mr_register(end.pd, end.recv_data,
-			     (size_t)RECVS * SIZE_MAX_BYTES, RF_LOCAL_WRITE,
-			     &end.recv_mr), "register");
-	check(rf_window_create(end.pd, &end.window), "window");
+	check(tune_end_open(&end, options.uri, NULL, is_passive,
+			    SIZE_MAX_BYTES), options.uri);
+	end.poll_us = options.polls ? FOR_EVER_US : 0;
 }
 
-static void close_end(void)
+/* Until the one connection has come and gone. */
+static void serve_one(void)
 {
-	if (!end.is_closed)
-		rf_ep_close(end.ep);
-	while (!end.is_closed)
-		rf_poller_wait(end.poller, 64, -1);
-	if (end.listener)
-		rf_listener_close(end.listener);
-	rf_window_destroy(end.window);
-	rf_mr_deregister(end.data_mr);
-	rf_mr_deregister(end.recv_mr);
-	rf_poller_destroy(end.poller);
-	rf_pd_destroy(end.pd);
-	rf_fabric_close(end.fab);
+	while (end.connections == 0)
+		if (options.polls)
+			rf_poller_run(end.poller, 64);
+		else
+			rf_poller_wait(end.poller, 64, -1);
 }
 
 /* ---- plain TCP --------------------------------------------------------- */
@@ -372,29 +242,6 @@ static struct sockaddr_storage parse_address(const char *text)
 
 /* ---- the passive end --------------------------------------------------- */
 
-static void on_request(void *context, struct rf_incoming *incoming,
-		       const void *hello, size_t hello_size)
-{
-	struct rf_ep_config config = make_config();
-	struct rf_recv recvs[RECVS];
-
-	(void)context;
-	(void)hello;
-	(void)hello_size;
-	if (end.ep) {
-		rf_ep_reject(incoming, NULL, 0);
-		return;
-	}
-	for (unsigned int i = 0; i < RECVS; i++) {
-		end.recv_ops[i].done = recv_done;
-		recvs[i] = (struct rf_recv){ &end.recv_ops[i], {
-			end.recv_data + (size_t)i * SIZE_MAX_BYTES,
-			SIZE_MAX_BYTES, end.recv_mr } };
-	}
-	check(rf_ep_accept(incoming, end.poller, NULL, 0, &config, &events,
-			   NULL, recvs, RECVS, &end.ep), "accept");
-}
-
 /* Tell the parent both ports, serve one connection, and go. */
 static void serve(const char *where, int report_fd)
 {
@@ -406,9 +253,8 @@ static void serve(const char *where, int report_fd)
 	int one = 1;
 
 	open_end(true);
-	check(rf_listener_open(end.poller, (struct sockaddr *)&addr,
-			       addr_size_of(&addr), on_request, NULL,
-			       &end.listener), where);
+	check(tune_end_listen(&end, (struct sockaddr *)&addr,
+			      addr_size_of(&addr)), where);
 	setsockopt(tcp, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	set_port(&addr, ports[0] ? (uint16_t)(ports[0] + 1) : 0);
 	if (bind(tcp, (struct sockaddr *)&addr, addr_size_of(&addr)) < 0 ||
@@ -422,12 +268,11 @@ static void serve(const char *where, int report_fd)
 	    write(report_fd, ports, sizeof(ports)) != sizeof(ports))
 		exit(1);
 	pthread_create(&thread, NULL, serve_tcp, &tcp);
-	while (!end.is_closed)
-		rf_poller_wait(end.poller, 64, -1);
+	serve_one();
 	shutdown(tcp, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	close(tcp);
-	close_end();
+	tune_end_close(&end);
 }
 
 /* ---- measuring --------------------------------------------------------- */
@@ -435,6 +280,7 @@ static void serve(const char *where, int report_fd)
 struct sample {
 	double us;		/* per operation */
 	double cpu_us;		/* the same of this end's processor time */
+	double typical_us;	/* SEND: the median of the single ones */
 };
 
 static struct row {
@@ -447,6 +293,7 @@ static struct row {
 	double gb_s;
 } rows[ROWS_MAX];
 static unsigned int row_count;
+static uint64_t trips_ns[TRIPS_MAX];
 
 static struct row *find_row(const char *what, uint32_t size, unsigned int depth)
 {
@@ -515,7 +362,8 @@ static void add_row(const char *what, uint32_t size, unsigned int depth,
 	}
 	RF_ASSERT(row->sample_count < ROUNDS_MAX);
 	row->samples[row->sample_count++] = (struct sample){
-		ns / (double)count / 1000, cpu_ns / (double)count / 1000,
+		.us = ns / (double)count / 1000,
+		.cpu_us = cpu_ns / (double)count / 1000,
 	};
 }
 
@@ -525,27 +373,25 @@ static bool is_wanted(const char *what)
 	       strncmp(what, options.only, strlen(options.only)) == 0;
 }
 
-static void wait_idle(void)
-{
-	while (end.busy && !end.is_closed)
-		rf_poller_wait(end.poller, 64, -1);
-}
-
-/* One message there and one back. */
-static void round_trip(uint32_t size)
-{
-	unsigned int before = end.recv_count;
-
-	send_message(size);
-	while ((end.recv_count == before || end.busy) && !end.is_closed)
-		rf_poller_wait(end.poller, 64, -1);
-	if (end.is_closed)
-		die("lost the connection", -ECONNRESET);
-}
-
 static uint64_t duration_ns(void)
 {
 	return (uint64_t)(options.seconds * 1e9);
+}
+
+static int compare_trips(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Half of the trips take no longer; where others run, an average says little. */
+static void note_typical(struct row *row, uint64_t count)
+{
+	count = rf_min_u64(count, TRIPS_MAX);
+	qsort(trips_ns, count, sizeof(trips_ns[0]), compare_trips);
+	row->samples[row->sample_count - 1].typical_us =
+		(double)trips_ns[count / 2] / 1000;
 }
 
 static void measure_send(uint32_t size)
@@ -555,44 +401,18 @@ static void measure_send(uint32_t size)
 
 	if (!is_wanted("SEND ping-pong"))
 		return;
-	round_trip(size);
+	check(tune_end_round_trip(&end, size), "message");
 	watch = stopwatch_start();
 	while (stopwatch_ns(&watch) < duration_ns()) {
-		round_trip(size);
+		uint64_t begin_ns = rf_now_ns();
+
+		check(tune_end_round_trip(&end, size), "message");
+		if (count < TRIPS_MAX)
+			trips_ns[count] = rf_now_ns() - begin_ns;
 		count++;
 	}
 	add_row("SEND ping-pong", size, 1, count, &watch);
-}
-
-static void post_one_sided(enum rf_opcode code, unsigned int i, uint32_t size)
-{
-	uint64_t offset = (uint64_t)i * SIZE_MAX_BYTES;
-	struct rf_sge sge = make_sge(end.data + offset, size);
-	struct rf_work work = {
-		.code = code, .op = &end.ops[i], .sge = &sge, .sge_count = 1,
-		.remote = { end.remote.addr + offset, end.remote.rkey, size },
-	};
-
-	end.ops[i].done = count_done;
-	end.busy++;
-	check(rf_ep_post(end.ep, &work, 1), "post");
-}
-
-static uint64_t run_one_sided(enum rf_opcode code, uint32_t size,
-			      unsigned int depth, uint64_t for_ns)
-{
-	uint64_t begin = rf_now_ns(), count = 0;
-
-	while (rf_now_ns() - begin < for_ns) {
-		for (unsigned int i = 0; i < depth; i++) {
-			if (end.ops[i].state)
-				continue;
-			post_one_sided(code, i, size);
-			count++;
-		}
-		rf_poller_wait(end.poller, 64, -1);
-	}
-	return count;
+	note_typical(find_row("SEND ping-pong", size, 1), count);
 }
 
 static void measure_one_sided(enum rf_opcode code, const char *what,
@@ -603,13 +423,11 @@ static void measure_one_sided(enum rf_opcode code, const char *what,
 
 	if (!is_wanted(what))
 		return;
-	run_one_sided(code, size, depth, duration_ns() / 10);
-	wait_idle();
+	check(tune_end_move(&end, code, size, depth, duration_ns() / 10,
+			    &count), "move");
 	watch = stopwatch_start();
-	count = run_one_sided(code, size, depth, duration_ns());
-	wait_idle();
-	if (code == RF_WRITE)
-		round_trip(1);	/* all of them are in place */
+	check(tune_end_move(&end, code, size, depth, duration_ns(), &count),
+	      "move");
 	add_row(what, size, depth, count, &watch);
 }
 
@@ -624,7 +442,7 @@ static void measure_tcp(enum tcp_mode mode, uint32_t size,
 	bool ok = true;
 	int fd;
 
-	if (!is_wanted(names[mode]))
+	if (!is_wanted(names[mode]) || options.has_no_tcp)
 		return;
 	fd = tcp_connect(addr, addr_size_of(addr));
 	if (mode == TCP_SINK)
@@ -704,9 +522,10 @@ static void write_json(void)
 		const struct row *row = &rows[i];
 
 		print_name(file, row);
-		fprintf(file, "\",\"us\":%.3f,\"cpu_us\":%.3f,\"gb_s\":%.4f,"
+		fprintf(file, "\",\"us\":%.3f,\"typical_us\":%.3f,"
+			"\"cpu_us\":%.3f,\"gb_s\":%.4f,"
 			"\"ratio\":%.4f}\n", row->median.us,
-			row->median.cpu_us, row->gb_s, ratio_to_tcp(row));
+			row->median.typical_us, row->median.cpu_us, row->gb_s, ratio_to_tcp(row));
 	}
 	if (fclose(file) != 0)
 		die(options.json, -errno);
@@ -714,46 +533,44 @@ static void write_json(void)
 
 /* ---- the active end ---------------------------------------------------- */
 
-static void connect_end(const struct sockaddr_storage *addr)
+static void measure_size(uint32_t size, const struct sockaddr_storage *tcp_addr)
 {
-	struct rf_ep_config config;
+	size_t depth_count = options.is_quick ? 2 : RF_ARRAY_SIZE(depths);
 
-	open_end(false);
-	config = make_config();
-	check(rf_ep_connect(end.poller, (const struct sockaddr *)addr,
-			    addr_size_of(addr), NULL, 0, &config, &events,
-			    NULL, &end.ep), "connect");
-	for (unsigned int i = 0; i < RECVS; i++)
-		post_recv(i);
-	while (!end.is_connected)
-		rf_poller_wait(end.poller, 64, -1);
-	round_trip(1);		/* brings the key of the window */
+	measure_tcp(TCP_ECHO, size, tcp_addr);
+	measure_tcp(TCP_SINK, size, tcp_addr);
+	measure_tcp(TCP_SOURCE, size, tcp_addr);
+	measure_send(size);
+	if (options.depth) {
+		measure_one_sided(RF_READ, "READ", size, options.depth);
+		measure_one_sided(RF_WRITE, "WRITE", size, options.depth);
+		return;
+	}
+	for (size_t k = 0; k < depth_count; k++) {
+		measure_one_sided(RF_READ, "READ", size, depths[k]);
+		measure_one_sided(RF_WRITE, "WRITE", size, depths[k]);
+	}
 }
 
 static void measure(const struct sockaddr_storage *tcp_addr)
 {
-	size_t depth_count = options.is_quick ? 2 : RF_ARRAY_SIZE(depths);
-
-	for (size_t i = 0; i < RF_ARRAY_SIZE(sizes); i++) {
-		measure_tcp(TCP_ECHO, sizes[i], tcp_addr);
-		measure_tcp(TCP_SINK, sizes[i], tcp_addr);
-		measure_tcp(TCP_SOURCE, sizes[i], tcp_addr);
-		measure_send(sizes[i]);
-		for (size_t k = 0; k < depth_count; k++) {
-			measure_one_sided(RF_READ, "READ", sizes[i], depths[k]);
-			measure_one_sided(RF_WRITE, "WRITE", sizes[i],
-					  depths[k]);
-		}
+	if (options.size) {
+		measure_size(options.size, tcp_addr);
+		return;
 	}
+	for (size_t i = 0; i < RF_ARRAY_SIZE(sizes); i++)
+		measure_size(sizes[i], tcp_addr);
 }
 
 static void run_client(struct sockaddr_storage addr, uint16_t tcp_port)
 {
-	connect_end(&addr);
+	open_end(false);
+	check(tune_end_connect(&end, (const struct sockaddr *)&addr,
+			       addr_size_of(&addr)), "connect");
 	set_port(&addr, tcp_port);
 	for (unsigned int i = 0; i < options.rounds; i++)
 		measure(&addr);
-	close_end();
+	tune_end_close(&end);
 	take_medians();
 	print_table();
 	if (options.json)
@@ -789,7 +606,8 @@ static void usage(void)
 {
 	fprintf(stderr,
 		"fabric_perf [--fabric URI] [--seconds S] [--rounds N] [--quick]\n"
-		"            [--only WHAT] [--json FILE]\n"
+		"            [--only WHAT] [--size N] [--depth N] [--no-tcp]\n"
+		"            [--poll] [--json FILE]\n"
 		"            [--listen HOST:PORT | HOST:PORT]\n");
 	exit(2);
 }
@@ -804,6 +622,10 @@ int main(int argc, char **argv)
 		{ "quick", no_argument, NULL, 'q' },
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "json", required_argument, NULL, 'j' },
+		{ "poll", no_argument, NULL, 'p' },
+		{ "no-tcp", no_argument, NULL, 't' },
+		{ "size", required_argument, NULL, 'z' },
+		{ "depth", required_argument, NULL, 'd' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *where = NULL;
@@ -823,13 +645,23 @@ int main(int argc, char **argv)
 			options.is_quick = true;
 		else if (c == 'j')
 			options.json = optarg;
+		else if (c == 'p')
+			options.polls = true;
+		else if (c == 't')
+			options.has_no_tcp = true;
+		else if (c == 'z')
+			options.size = (uint32_t)atoi(optarg);
+		else if (c == 'd')
+			options.depth = (unsigned int)atoi(optarg);
 		else if (c == 'r')
 			options.rounds = (unsigned int)atoi(optarg);
 		else
 			usage();
 	}
 	if (options.rounds < 1 || options.rounds > ROUNDS_MAX ||
-	    options.seconds <= 0)
+	    options.seconds <= 0 || options.size > SIZE_MAX_BYTES ||
+	    (options.size & (options.size - 1)) ||
+	    options.depth > TUNE_DEPTH_MAX)
 		usage();
 	if (where) {
 		serve(where, -1);
