@@ -18,7 +18,7 @@ _Static_assert(RF_HEADER_SIZE + 36 + 2 + RF_REASON_MAX + RF_PROOF_SIZE <=
 enum {
 	RESUME_FLAGS_ALL = RF_HELLO_NO_KEY,
 	REPLY_FLAGS_ALL = RF_HELLO_NO_KEY | RF_HELLO_READ_ONLY |
-			  RF_RESUME_RESTARTED,
+			  RF_HELLO_NO_WINDOWS | RF_RESUME_RESTARTED,
 };
 
 static const char client_label[] = "rdmafs-1 resume client proof";

@@ -31,8 +31,8 @@ struct rf_resume {
 };
 
 enum rf_resume_flags {
-	/* RF_HELLO_NO_KEY, RF_HELLO_READ_ONLY, and */
-	RF_RESUME_RESTARTED = 1 << 2,	/* the server was started anew since:
+	/* RF_HELLO_NO_KEY, _READ_ONLY, _NO_WINDOWS, and */
+	RF_RESUME_RESTARTED = 1 << 3,	/* the server was started anew since:
 					 * opens and identities are gone */
 };
 

@@ -304,6 +304,13 @@ struct rf_channel_events {
 	 * once, now or later.
 	 */
 	void (*request)(struct rf_channel *channel, struct rf_request *request);
+	/*
+	 * A slot with a kept answer (rf_channel_keep()) is used for the first
+	 * time: that request is sent again, and answered from there; or it is a
+	 * later one, shown next.  May be NULL.
+	 */
+	void (*resent)(struct rf_channel *channel, uint16_t slot,
+		       bool is_resent);
 	/* The client is done with a grant.  May name one that does not exist. */
 	void (*returned)(struct rf_channel *channel, uint32_t grant_id);
 	/*
@@ -334,6 +341,40 @@ int rf_greeter_admit(struct rf_greeter *greeter,
 		     const uint8_t client_proof[RF_PROOF_SIZE],
 		     const struct rf_channel_events *events, void *context,
 		     struct rf_channel **out);
+
+/*
+ * The same of a greeter that said RESUME, with the limits of the session's
+ * HELLO; secret: the session's.  Its slots take their first request by the rule
+ * of PROTOCOL.md, "After RESUME".
+ */
+struct rf_resumption {
+	const struct rf_resume_reply *reply;
+	const struct rf_hello_limits *limits;
+	const struct rf_key *key;
+	const uint8_t *secret;
+	const uint8_t *client_proof;
+};
+int rf_greeter_resume(struct rf_greeter *greeter,
+		      const struct rf_resumption *resumption,
+		      const struct rf_channel_events *events, void *context,
+		      struct rf_channel **out);
+
+/*
+ * Give a slot the answer that was recorded before, in the turn of
+ * rf_greeter_resume().  bytes: RF_HEADER_SIZE bytes of room, then size bytes of
+ * results; what they lent is taken out of them.  io_op: 1 + the operation that is
+ * to have failed with IO, the last in the answer; 0: none.
+ *
+ * -EIO: it does not decode.  -EINVAL: there is no such slot.
+ */
+struct rf_kept {
+	uint16_t slot;
+	uint32_t seq;
+	void *bytes;
+	size_t size;
+	unsigned int io_op;
+};
+int rf_channel_keep(struct rf_channel *channel, const struct rf_kept *kept);
 
 void *rf_channel_context(const struct rf_channel *channel);
 /* NULL from closed() on. */
@@ -372,6 +413,8 @@ void rf_channel_flush(struct rf_channel *channel);
 
 /* Close the connection; closed() follows. */
 void rf_channel_close(struct rf_channel *channel);
+/* The client broke a rule of PROTOCOL.md, and that was why. */
+bool rf_channel_is_at_fault(const struct rf_channel *channel);
 
 struct rf_channel_stats {
 	uint64_t requests;		/* handed to request() */

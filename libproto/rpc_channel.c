@@ -45,6 +45,11 @@ void rf_channel_close(struct rf_channel *channel)
 	rf_ep_close(channel->greeter->ep);
 }
 
+bool rf_channel_is_at_fault(const struct rf_channel *channel)
+{
+	return channel->err == -EPROTO;
+}
+
 int rf_channel_post_recv(struct rf_channel_recv *recv)
 {
 	struct rf_channel *channel = recv->channel;
@@ -185,6 +190,34 @@ static void take_new(struct rf_channel *channel, struct rf_channel_slot *slot,
 		rf_channel_start(channel, slot, recv);
 }
 
+/* The slot's first request after RESUME: as if its seq had been the next. */
+static void take_first(struct rf_channel *channel, struct rf_channel_slot *slot,
+		       struct rf_channel_recv *recv, uint32_t seq)
+{
+	bool has_kept = slot->out.size > 0;
+	bool is_resent = has_kept && seq == slot->seq;
+
+	if (has_kept && seq - slot->seq > INT32_MAX) {
+		rf_channel_fail(channel, "request with sequence %" PRIu32
+				" on slot %u, which is at %" PRIu32
+				" since before RESUME", seq,
+				(unsigned int)(slot - channel->slots),
+				slot->seq);
+		return;
+	}
+	slot->is_fresh = false;
+	if (has_kept && channel->events.resent)
+		channel->events.resent(channel,
+				       (uint16_t)(slot - channel->slots),
+				       is_resent);
+	if (is_resent) {
+		take_duplicate(channel, slot, recv);
+		return;
+	}
+	slot->seq = seq - 1;
+	take_new(channel, slot, recv);
+}
+
 static void received(struct rf_op *op, int status)
 {
 	struct rf_channel_recv *recv = rf_container_of(op,
@@ -199,7 +232,9 @@ static void received(struct rf_op *op, int status)
 	slot = check_message(recv, &dec);
 	if (!slot)
 		return;
-	if (dec.header.seq == slot->seq + 1)
+	if (slot->is_fresh)
+		take_first(channel, slot, recv, dec.header.seq);
+	else if (dec.header.seq == slot->seq + 1)
 		take_new(channel, slot, recv);
 	else if (dec.header.seq == slot->seq &&
 		 (slot->running || slot->out.size > 0))
@@ -332,7 +367,8 @@ static int post_recvs(struct rf_channel *channel)
 }
 
 static struct rf_channel *init_channel(struct rf_greeter *greeter,
-				       const struct rf_hello_reply *reply)
+				       const struct rf_hello_limits *limits,
+				       uint32_t epoch)
 {
 	struct rf_channel *channel = calloc(1, sizeof(*channel));
 
@@ -341,22 +377,21 @@ static struct rf_channel *init_channel(struct rf_greeter *greeter,
 	channel->config = greeter->config;
 	channel->greeter = greeter;
 	memcpy(channel->peer, greeter->peer, sizeof(channel->peer));
-	channel->limits = reply->limits;
-	channel->epoch = reply->epoch;
-	channel->slot_count = (unsigned int)reply->limits.slots +
-			      reply->limits.control_slots;
-	channel->served_count = channel->slot_count +
-				reply->limits.server_msgs;
+	channel->limits = *limits;
+	channel->epoch = epoch;
+	channel->slot_count = (unsigned int)limits->slots +
+			      limits->control_slots;
+	channel->served_count = channel->slot_count + limits->server_msgs;
 	rf_list_init(&channel->free_served);
 	return channel;
 }
 
 int rf_channel_create(struct rf_greeter *greeter,
-		      const struct rf_hello_reply *reply,
+		      const struct rf_hello_limits *limits, uint32_t epoch,
 		      const struct rf_channel_events *events, void *context,
 		      struct rf_channel **out)
 {
-	struct rf_channel *channel = init_channel(greeter, reply);
+	struct rf_channel *channel = init_channel(greeter, limits, epoch);
 	int err;
 
 	if (!channel)

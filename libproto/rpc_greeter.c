@@ -389,12 +389,61 @@ int rf_greeter_admit(struct rf_greeter *greeter,
 		return -EINVAL;
 	if (greeter->is_closing)
 		return -ENOTCONN;
-	err = rf_channel_create(greeter, reply, events, context, &channel);
+	err = rf_channel_create(greeter, &reply->limits, reply->epoch, events,
+				context, &channel);
 	if (err)
 		return err;
 	greeter->channel = channel;
 	greeter->state = RF_GREETER_ADMITTED;
 	err = send_reply(greeter, reply, key, client_proof);
+	if (err)
+		rf_channel_close(channel);	/* closed() follows */
+	*out = channel;
+	return 0;
+}
+
+static void start_fresh(struct rf_channel *channel)
+{
+	for (unsigned int i = 0; i < channel->slot_count; i++)
+		channel->slots[i].is_fresh = true;
+}
+
+static int send_resume_reply(struct rf_greeter *greeter,
+			     const struct rf_resumption *resumption)
+{
+	return send_it(greeter,
+		       rf_resume_reply_encode(greeter->send_buf->mem,
+					      resumption->reply,
+					      resumption->key,
+					      resumption->secret,
+					      greeter->nonce,
+					      resumption->client_proof));
+}
+
+int rf_greeter_resume(struct rf_greeter *greeter,
+		      const struct rf_resumption *resumption,
+		      const struct rf_channel_events *events, void *context,
+		      struct rf_channel **out)
+{
+	const struct rf_hello_limits *limits = resumption->limits;
+	struct rf_channel *channel;
+	int err;
+
+	RF_ASSERT(greeter->state == RF_GREETER_ASKING && greeter->is_resume);
+	RF_ASSERT(resumption->reply->status == RF_ST_OK);
+	greeter->wishes = *limits;
+	if (!limits_work(greeter, limits))
+		return -EINVAL;
+	if (greeter->is_closing)
+		return -ENOTCONN;
+	err = rf_channel_create(greeter, limits, resumption->reply->epoch,
+				events, context, &channel);
+	if (err)
+		return err;
+	start_fresh(channel);
+	greeter->channel = channel;
+	greeter->state = RF_GREETER_ADMITTED;
+	err = send_resume_reply(greeter, resumption);
 	if (err)
 		rf_channel_close(channel);	/* closed() follows */
 	*out = channel;

@@ -7,6 +7,7 @@
  *	rpc_greeter.c	the server's side of a connection up to HELLO_REPLY
  *	rpc_channel.c	after it: receiving requests, the end
  *	rpc_answer.c	answering them: QUEUED, REPLY, FINISHED, replays
+ *	rpc_keep.c	answers from before a RESUME
  */
 #ifndef RF_RPC_IMPL_H
 #define RF_RPC_IMPL_H
@@ -185,6 +186,7 @@ struct rf_channel_slot {
 	uint32_t seq;			/* of the last request begun */
 	struct rf_served *running;	/* NULL: answered */
 	struct rf_out out;		/* the last answer, and its buffer */
+	bool is_fresh;			/* no request since RESUME */
 	/* While the answer's Send is not done: */
 	struct rf_channel_recv *pending;	/* a new request has come */
 	bool wants_replay;			/* a duplicate has come */
@@ -244,7 +246,7 @@ struct rf_channel {
  * After an error nothing has changed.
  */
 int rf_channel_create(struct rf_greeter *greeter,
-		      const struct rf_hello_reply *reply,
+		      const struct rf_hello_limits *limits, uint32_t epoch,
 		      const struct rf_channel_events *events, void *context,
 		      struct rf_channel **out);
 

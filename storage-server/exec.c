@@ -67,8 +67,6 @@ static int check_needs(const struct exec *e, const struct operation *operation)
 {
 	const struct rf_enc *enc = &e->request->enc;
 
-	if (e->is_late && e->args.code != RF_OP_BYE)
-		return RF_ST_SHUTDOWN;
 	if (enc->size - enc->used < EXEC_RESULT_ROOM)
 		return RF_ST_TOO_BIG;
 	if ((operation->needs & NEED_HANDLE) && !e->has_current)
@@ -244,6 +242,7 @@ static void blame(struct exec *e, const struct exec_place *place, int err)
 }
 
 static void sync_next(struct exec *e);
+static void correct_record(struct exec *e);
 
 static void synced(struct sync_request *sync, int err)
 {
@@ -256,6 +255,7 @@ static void synced(struct sync_request *sync, int err)
 		       "the client is told", e->session->name, strerror(-err));
 		blame(e, e->sync_place.is_set ? &e->sync_place
 					      : &e->first_change, err);
+		correct_record(e);
 	}
 	sync_next(e);
 }
@@ -278,20 +278,98 @@ static void sync_next(struct exec *e)
 	store_sync(e->server->store, &e->sync);
 }
 
+static void note_open(struct exec *e, struct reply_record *record, uint32_t id,
+		      bool is_released)
+{
+	const struct open *open = open_table_find(&e->session->opens, id);
+
+	/* Released twice in one message, or settled already. */
+	if (!open)
+		return;
+	record->opens[record->open_count++] = (struct reply_open){
+		.inode = open->inode,
+		.open = id,
+		.flags = open->flags,
+		.is_released = is_released,
+	};
+}
+
+static bool is_released(const struct exec *e, uint32_t id)
+{
+	for (unsigned int i = 0; i < e->released_count; i++)
+		if (e->released[i] == id)
+			return true;
+	return false;
+}
+
+static void fill_record(struct exec *e, struct reply_record *record)
+{
+	record->seq = e->request->dec.header.seq;
+	record->sync_op = record->open_count = 0;
+	if (e->to_sync_count > 0)
+		record->sync_op = (uint8_t)(e->sync_place.op_index + 1);
+	for (unsigned int i = 0; i < e->opened_count; i++)
+		if (!is_released(e, e->opened[i]))
+			note_open(e, record, e->opened[i], false);
+	for (unsigned int i = 0; i < e->released_count; i++)
+		note_open(e, record, e->released[i], true);
+}
+
+static struct reply_key record_key(const struct exec *e)
+{
+	return (struct reply_key){
+		.session = e->session->id,
+		.channel = e->request->dec.header.channel,
+		.slot = e->request->dec.header.slot,
+	};
+}
+
+static int put_record(struct exec *e, struct txn *txn,
+		      const struct reply_record *record)
+{
+	const struct rf_enc *enc = &e->request->enc;
+	const struct reply_key key = record_key(e);
+
+	return txn_record_reply(txn, &key, record, enc->base + RF_HEADER_SIZE,
+				enc->used - RF_HEADER_SIZE);
+}
+
 static int record_answer(struct exec *e, struct txn *txn)
 {
-	const struct rf_request *request = e->request;
-	const struct reply_key key = {
-		.session = e->session->id,
-		.channel = request->dec.header.channel,
-		.slot = request->dec.header.slot,
-	};
+	struct reply_record record;
 
+	/* A QUEUED request has given its slot back. */
+	RF_ASSERT(e->request->ticket == 0);
 	if (e->session->was_forgotten)
 		return 0;
-	return txn_record_reply(txn, &key, request->dec.header.seq,
-				request->enc.base + RF_HEADER_SIZE,
-				request->enc.used - RF_HEADER_SIZE);
+	fill_record(e, &record);
+	return put_record(e, txn, &record);
+}
+
+/* It turned out otherwise after the commit: say so when it is sent again, too. */
+static void correct_record(struct exec *e)
+{
+	const struct reply_key key = record_key(e);
+	struct reply_record record;
+	struct txn *txn;
+	int err;
+
+	/* The opens of the first record stand: they are settled. */
+	if (!e->modifies || e->session->was_forgotten ||
+	    store_find_reply(e->server->store, &key, &record,
+			     e->server->scratch, STAGING_LARGE) < 0)
+		return;
+	record.sync_op = 0;
+	txn = txn_begin(e->server->store);
+	RF_ASSERT(txn);
+	err = put_record(e, txn, &record);
+	if (err)
+		txn_abort(txn);
+	else
+		err = txn_commit(txn);
+	if (err)
+		rf_log(RF_LOG_ERROR, "%s: an answer could not be recorded: %s",
+		       e->session->name, strerror(-err));
 }
 
 /* The batch and its answer, all or nothing. */
@@ -372,6 +450,14 @@ void exec_continue(struct exec *e)
 	}
 }
 
+static bool is_bye(const struct rf_request *request)
+{
+	struct rf_dec dec = request->dec;
+	struct rf_args args;
+
+	return rf_dec_args(&dec, &args) == 1 && args.code == RF_OP_BYE;
+}
+
 void exec_start(struct exec *e, struct rf_request *request)
 {
 	RF_ASSERT(e->state == EXEC_IDLE);
@@ -379,7 +465,10 @@ void exec_start(struct exec *e, struct rf_request *request)
 	e->request = request;
 	e->dec_start = request->dec;
 	e->enc_start = request->enc;
-	e->is_late = e->server->is_draining;
+	if (e->server->is_draining && !is_bye(request)) {
+		e->state = EXEC_SHELVED;
+		return;
+	}
 	e->state = EXEC_RUNS;
 	e->server->active++;
 	e->server->figures.requests++;
@@ -414,9 +503,29 @@ void exec_interrupt_soon(struct exec *e, enum rf_status status)
 	rf_list_push(&e->server->staged, &e->staged_link);
 }
 
+void exec_shelve(struct exec *e)
+{
+	if (e->state != EXEC_WAITS_STAGING)
+		return;
+	staging_cancel(&e->waiter);
+	rf_list_remove(&e->staged_link);
+	e->state = EXEC_SHELVED;
+	e->server->active--;
+}
+
+/* It has changed nothing, and may be sent again: no trace of it. */
 void exec_lost(struct exec *e)
 {
-	exec_interrupt(e, RF_ST_CANCELED);
+	exec_shelve(e);
+	if (e->state != EXEC_SHELVED)
+		return;
+	e->server->active++;
+	exec_rewind(e);
+	e->reruns = false;
+	e->request->enc = e->enc_start;
+	e->is_spoiled = true;
+	e->state = EXEC_RUNS;
+	finish(e);
 }
 
 static bool wake_marked(struct server *server)

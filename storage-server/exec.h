@@ -68,6 +68,8 @@ enum exec_state {
 	EXEC_RUNS,
 	EXEC_WAITS_MARK,
 	EXEC_WAITS_STAGING,	/* the only one that a client may end */
+	EXEC_SHELVED,		/* not to be run, nor answered: the server or
+				 * the connection is ending */
 	EXEC_WAITS_FENCE,
 	EXEC_WAITS_WORK,
 	EXEC_WAITS_SYNC,
@@ -105,7 +107,6 @@ struct exec {
 	bool is_spoiled;		/* the batch: to be dropped */
 	bool modifies;			/* an operation that does has run */
 	bool is_bye;
-	bool is_late;			/* came when the server was stopping */
 	bool ends_session;		/* the client broke a rule */
 	bool reruns;			/* from the first operation, next */
 	uint8_t op_index;
@@ -176,7 +177,9 @@ struct exec {
 /* ---- exec.c: the life of a request -------------------------------------- */
 
 void exec_start(struct exec *e, struct rf_request *request);
-/* The connection is gone: end a wait that only the client could end. */
+/* The server is going down: what waits for a client stays undone. */
+void exec_shelve(struct exec *e);
+/* The connection is gone: so does what waits for a client, and it ends. */
 void exec_lost(struct exec *e);
 /* Take it out of its wait for staging; false if it does not wait there.  Not
  * while another request runs, which may have a batch open. */

@@ -231,6 +231,6 @@ int exec_op_reclaim(struct exec *e)
 
 int exec_op_reclaim_done(struct exec *e)
 {
-	(void)e;
+	session_reclaimed(e->session);
 	return 0;
 }

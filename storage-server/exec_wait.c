@@ -139,6 +139,22 @@ static void staged(struct staging_waiter *waiter, struct rf_buf *buf)
 		rf_list_push(&e->server->staged, &e->staged_link);
 }
 
+/*
+ * Does the message name an operation that changes anything?  Its answer has to be
+ * recorded for its slot, which it must keep for that.
+ */
+static bool may_modify(const struct exec *e)
+{
+	struct rf_dec dec = e->dec_start;
+	struct rf_args args;
+	int ret;
+
+	while ((ret = rf_dec_args(&dec, &args)) == 1)
+		if (rf_op_modifies(args.code))
+			return true;
+	return ret < 0;
+}
+
 int exec_stage(struct exec *e, uint32_t size, exec_step step)
 {
 	struct lender *lender = &e->session->lender;
@@ -158,7 +174,7 @@ int exec_stage(struct exec *e, uint32_t size, exec_step step)
 		return step(e);
 	exec_drop_marks(e);
 	exec_suspend(e, EXEC_WAITS_STAGING, step);
-	if (e->request->ticket == 0)
+	if (e->request->ticket == 0 && !may_modify(e))
 		rf_request_queue(e->request);
 	return EXEC_WAIT;
 }

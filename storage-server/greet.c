@@ -13,30 +13,19 @@
  *
  * Ownership.  A greeting ends with closed() of its greeter, or its admission.
  */
-#include "session.h"
+#include "greet.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-struct greeting {
-	struct server *server;
-	struct transport *transport;
-	struct slice *slice;		/* NULL where there are windows */
-	struct rf_greeter *greeter;
-	uint64_t since_ns;
-	struct rf_list link;
-	struct rf_timer delay;		/* of a refusal */
-	struct rf_hello_reply refusal;
-	uint8_t client_proof[RF_PROOF_SIZE];
-	bool has_said_hello;
-};
-
-static void end_greeting(struct greeting *greeting)
+void greet_end(struct greeting *greeting)
 {
 	struct server *server = greeting->server;
 
+	if (greeting->session)
+		greeting->session->resumer = NULL;
 	rf_timer_stop(server->reactor, &greeting->delay);
 	rf_list_remove(&greeting->link);
 	server->greeting_count--;
@@ -49,12 +38,12 @@ static void end_greeting(struct greeting *greeting)
 static void on_closed(struct rf_greeter *greeter, int err)
 {
 	(void)err;
-	end_greeting(rf_greeter_context(greeter));
+	greet_end(rf_greeter_context(greeter));
 }
 
 /* ---- refusals ----------------------------------------------------------- */
 
-static void send_refusal(struct greeting *greeting)
+void greet_send_refusal(struct greeting *greeting)
 {
 	greeting->server->figures.refused++;
 	rf_greeter_refuse(greeting->greeter, &greeting->refusal,
@@ -63,12 +52,11 @@ static void send_refusal(struct greeting *greeting)
 
 static void delay_over(struct rf_timer *timer)
 {
-	send_refusal(rf_container_of(timer, struct greeting, delay));
+	greet_send_refusal(rf_container_of(timer, struct greeting, delay));
 }
 
-__attribute__((format(printf, 3, 4)))
-static void set_refusal(struct greeting *greeting, enum rf_status status,
-			const char *format, ...)
+void greet_refuse(struct greeting *greeting, enum rf_status status,
+		  const char *format, ...)
 {
 	struct rf_hello_reply *refusal = &greeting->refusal;
 	va_list args;
@@ -95,7 +83,7 @@ static void peer_of(const struct greeting *greeting,
 	rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, peer);
 }
 
-static void refuse_late(struct greeting *greeting)
+void greet_refuse_late(struct greeting *greeting)
 {
 	struct server *server = greeting->server;
 	struct sockaddr_storage peer;
@@ -111,7 +99,7 @@ static void refuse_late(struct greeting *greeting)
 
 /* ---- checks: true, or a refusal was set --------------------------------- */
 
-static bool user_may_come(struct greeting *greeting)
+bool greet_user_may_come(struct greeting *greeting)
 {
 	struct sockaddr_storage local, peer;
 	const struct sockaddr *peer_addr = (const struct sockaddr *)&peer;
@@ -122,7 +110,7 @@ static bool user_may_come(struct greeting *greeting)
 		return true;
 	err = rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, &peer);
 	if (!err && !access_is_loopback(peer_addr)) {
-		set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no "
+		greet_refuse(greeting, RF_ST_NOT_ALLOWED, "this server has no "
 			    "key, so it serves its own machine only");
 		return false;
 	}
@@ -130,17 +118,35 @@ static bool user_may_come(struct greeting *greeting)
 		err = access_peer_uid((const struct sockaddr *)&local,
 				      peer_addr, &uid);
 	if (err) {
-		set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no "
+		greet_refuse(greeting, RF_ST_NOT_ALLOWED, "this server has no "
 			    "key and cannot tell whose connection this is "
 			    "(%s)", strerror(-err));
 		return false;
 	}
 	if (uid == 0 || uid == geteuid())
 		return true;
-	set_refusal(greeting, RF_ST_NOT_ALLOWED, "this server has no key, so "
+	greet_refuse(greeting, RF_ST_NOT_ALLOWED, "this server has no key, so "
 		    "it serves only user %u and root, not user %u", geteuid(),
 		    uid);
 	return false;
+}
+
+bool greet_key_is_there(struct greeting *greeting, uint16_t flags)
+{
+	struct server *server = greeting->server;
+	bool has_key = !(flags & RF_HELLO_NO_KEY);
+
+	if (server->key.is_set && !has_key) {
+		greet_refuse(greeting, RF_ST_NEED_KEY, "this server wants a "
+			    "key: mount with -o key=FILE");
+		return false;
+	}
+	if (!server->key.is_set && has_key) {
+		greet_refuse(greeting, RF_ST_BAD_KEY, "this server has no key: "
+			    "start it with --key-file, or mount without one");
+		return false;
+	}
+	return true;
 }
 
 static bool key_is_right(struct greeting *greeting,
@@ -148,20 +154,11 @@ static bool key_is_right(struct greeting *greeting,
 			 size_t size, bool *is_wrong_key)
 {
 	struct server *server = greeting->server;
-	bool has_key = !(hello->flags & RF_HELLO_NO_KEY);
 	int err;
 
 	*is_wrong_key = false;
-	if (server->key.is_set && !has_key) {
-		set_refusal(greeting, RF_ST_NEED_KEY, "this server wants a "
-			    "key: mount with -o key=FILE");
+	if (!greet_key_is_there(greeting, hello->flags))
 		return false;
-	}
-	if (!server->key.is_set && has_key) {
-		set_refusal(greeting, RF_ST_BAD_KEY, "this server has no key: "
-			    "start it with --key-file, or mount without one");
-		return false;
-	}
 	err = rf_hello_verify(message, size, &server->key,
 			      rf_greeter_nonce(greeting->greeter),
 			      greeting->client_proof);
@@ -169,17 +166,8 @@ static bool key_is_right(struct greeting *greeting,
 		return true;
 	memset(greeting->client_proof, 0, sizeof(greeting->client_proof));
 	*is_wrong_key = true;
-	set_refusal(greeting, RF_ST_BAD_KEY, "the key is not this server's");
+	greet_refuse(greeting, RF_ST_BAD_KEY, "the key is not this server's");
 	return false;
-}
-
-static const struct export *find_export(const struct server *server,
-					const char *name)
-{
-	for (unsigned int i = 0; i < server->config->export_count; i++)
-		if (strcmp(server->exports[i].config->name, name) == 0)
-			return &server->exports[i];
-	return NULL;
 }
 
 static bool network_is_allowed(const struct export_config *export,
@@ -191,21 +179,21 @@ static bool network_is_allowed(const struct export_config *export,
 	return export->allow_count == 0;
 }
 
-static const struct export *export_for(struct greeting *greeting,
-				       const char *name)
+const struct export *greet_export(struct greeting *greeting,
+				  const char *name)
 {
-	const struct export *export = find_export(greeting->server, name);
+	const struct export *export = server_find_export(greeting->server, name);
 	struct sockaddr_storage peer;
 
 	if (!export) {
-		set_refusal(greeting, RF_ST_NO_EXPORT, "no export '%.100s'",
+		greet_refuse(greeting, RF_ST_NO_EXPORT, "no export '%.100s'",
 			    name);
 		return NULL;
 	}
 	peer_of(greeting, &peer);
 	if (network_is_allowed(export->config, (const struct sockaddr *)&peer))
 		return export;
-	set_refusal(greeting, RF_ST_NOT_ALLOWED, "export '%.100s' is not for "
+	greet_refuse(greeting, RF_ST_NOT_ALLOWED, "export '%.100s' is not for "
 		    "this address", name);
 	return NULL;
 }
@@ -217,13 +205,13 @@ static bool may_come(struct greeting *greeting, const struct rf_hello *hello,
 {
 	if (hello->version != RF_PROTOCOL_VERSION) {
 		*is_wrong_key = false;
-		set_refusal(greeting, RF_ST_BAD_VERSION, "this server speaks "
+		greet_refuse(greeting, RF_ST_BAD_VERSION, "this server speaks "
 			    "version %d", RF_PROTOCOL_VERSION);
 		return false;
 	}
 	if (!key_is_right(greeting, hello, message, size, is_wrong_key))
 		return false;
-	return greeting->server->key.is_set || user_may_come(greeting);
+	return greeting->server->key.is_set || greet_user_may_come(greeting);
 }
 
 static bool admit(struct greeting *greeting, const struct rf_hello *hello)
@@ -232,7 +220,7 @@ static bool admit(struct greeting *greeting, const struct rf_hello *hello)
 	const struct admission admission = {
 		.transport = greeting->transport,
 		.slice = greeting->slice,
-		.export = export_for(greeting, hello->export),
+		.export = greet_export(greeting, hello->export),
 		.hello = hello,
 		.client_proof = greeting->client_proof,
 		.peer = rf_greeter_peer(greeting->greeter),
@@ -243,10 +231,10 @@ static bool admit(struct greeting *greeting, const struct rf_hello *hello)
 		return false;
 	status = session_admit(server, greeting->greeter, &admission);
 	if (status == RF_ST_TOO_MANY)
-		set_refusal(greeting, status, "all %u sessions of this server "
+		greet_refuse(greeting, status, "all %u sessions of this server "
 			    "are taken (--sessions)", server->config->sessions);
 	else if (status != RF_ST_OK)
-		set_refusal(greeting, status, "the session can't be made: %s",
+		greet_refuse(greeting, status, "the session can't be made: %s",
 			    rf_status_name(status));
 	return status == RF_ST_OK;
 }
@@ -260,36 +248,19 @@ static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 
 	greeting->has_said_hello = true;
 	if (server->is_draining) {
-		set_refusal(greeting, RF_ST_SHUTDOWN, "the server is going "
+		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
 			    "down");
 	} else if (may_come(greeting, hello, message, size, &is_wrong_key) &&
 		   admit(greeting, hello)) {
 		server->figures.admitted++;
 		greeting->slice = NULL;		/* the session's */
-		end_greeting(greeting);
+		greet_end(greeting);
 		return;
 	}
 	if (is_wrong_key)
-		refuse_late(greeting);
+		greet_refuse_late(greeting);
 	else
-		send_refusal(greeting);
-}
-
-/* ---- RESUME ------------------------------------------------------------- */
-
-static void on_resume(struct rf_greeter *greeter,
-		      const struct rf_resume *resume, const void *message,
-		      size_t size, const uint8_t proof[RF_PROOF_SIZE])
-{
-	struct greeting *greeting = rf_greeter_context(greeter);
-
-	(void)resume;
-	(void)message;
-	(void)size;
-	greeting->has_said_hello = true;
-	memcpy(greeting->client_proof, proof, RF_PROOF_SIZE);
-	set_refusal(greeting, RF_ST_BAD_EPOCH, "this session is over");
-	send_refusal(greeting);
+		greet_send_refusal(greeting);
 }
 
 /* ---- connections -------------------------------------------------------- */
@@ -376,7 +347,7 @@ void greet(void *context, struct rf_incoming *incoming, const void *hello,
 {
 	static const struct rf_greeter_events events = {
 		.hello = on_hello,
-		.resume = on_resume,
+		.resume = greet_on_resume,
 		.closed = on_closed,
 	};
 	struct listener *listener = context;

@@ -19,6 +19,8 @@ struct open {
 	uint64_t inode;
 	uint32_t flags;		/* RF_OPEN_* */
 	uint16_t users;		/* requests that use it now */
+	uint16_t kept_slot;	/* 1 + the slot of the answer that made it, if
+				 * the client may not know of it; else 0 */
 	uint64_t failures_seen;	/* of store_take_failure() */
 	uint16_t generation;
 	uint32_t next_free;

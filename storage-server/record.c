@@ -64,6 +64,13 @@ size_t key_deletion(uint8_t *out, uint64_t sequence)
 	return INODE_KEY_MAX;
 }
 
+size_t key_client(uint8_t *out, uint64_t session)
+{
+	key_volume(out, VOLUME_CLIENT);
+	record_store_be64(out + 9, session);
+	return INODE_KEY_MAX;
+}
+
 size_t key_entry(uint8_t *out, uint64_t dir, uint64_t hash,
 		 const rf_name_t *name)
 {
@@ -288,19 +295,165 @@ int export_decode(const void *bytes, size_t size, uint64_t *inode,
 
 /* ---- replies ------------------------------------------------------------- */
 
-void reply_header_encode(uint32_t seq, uint8_t out[REPLY_HEADER_SIZE])
+#define OPEN_IS_RELEASED (UINT32_C(1) << 31)
+_Static_assert(((uint32_t)RF_OPEN_ALL & OPEN_IS_RELEASED) == 0,
+	       "the bit is ours");
+
+size_t reply_record_encode(const struct reply_record *record,
+			   uint8_t out[REPLY_HEADER_MAX])
 {
+	uint8_t *at = out + REPLY_HEADER_SIZE;
+
+	RF_ASSERT(record->open_count <= REPLY_OPENS_MAX);
 	memset(out, 0, REPLY_HEADER_SIZE);
 	out[0] = RECORD_VERSION;
-	rf_store_u32(out + 4, seq);
+	out[1] = record->sync_op;
+	out[2] = record->open_count;
+	rf_store_u32(out + 4, record->seq);
+	for (unsigned int i = 0; i < record->open_count; i++) {
+		const struct reply_open *open = &record->opens[i];
+
+		rf_store_u32(at, open->open);
+		rf_store_u32(at + 4, open->flags | (open->is_released ?
+						    OPEN_IS_RELEASED : 0));
+		rf_store_u64(at + 8, open->inode);
+		at += REPLY_OPEN_SIZE;
+	}
+	return (size_t)(at - out);
 }
 
-int reply_header_decode(const void *bytes, size_t size, uint32_t *seq)
+int reply_record_decode(const void *bytes, size_t size,
+			struct reply_record *out, size_t *header_size)
 {
 	const uint8_t *at = bytes;
 
-	if (size < REPLY_HEADER_SIZE || at[0] != RECORD_VERSION)
+	if (size < REPLY_HEADER_SIZE || at[0] != RECORD_VERSION ||
+	    at[1] > RF_OPS_MAX || at[2] > REPLY_OPENS_MAX || at[3] != 0 ||
+	    size < REPLY_HEADER_SIZE + (size_t)at[2] * REPLY_OPEN_SIZE)
 		return -EIO;
-	*seq = rf_load_u32(at + 4);
+	out->sync_op = at[1];
+	out->open_count = at[2];
+	out->seq = rf_load_u32(at + 4);
+	at += REPLY_HEADER_SIZE;
+	for (unsigned int i = 0; i < out->open_count; i++) {
+		uint32_t flags = rf_load_u32(at + 4);
+
+		out->opens[i] = (struct reply_open){
+			.open = rf_load_u32(at),
+			.flags = flags & ~OPEN_IS_RELEASED,
+			.inode = rf_load_u64(at + 8),
+			.is_released = flags & OPEN_IS_RELEASED,
+		};
+		if (out->opens[i].flags & ~(uint32_t)RF_OPEN_ALL)
+			return -EIO;
+		at += REPLY_OPEN_SIZE;
+	}
+	*header_size = (size_t)(at - (const uint8_t *)bytes);
+	return 0;
+}
+
+/* ---- clients ------------------------------------------------------------- */
+
+enum { CLIENT_NO_KEY = 1 << 0, CLIENT_READ_ONLY = 1 << 1 };
+
+static void limits_encode(const struct rf_hello_limits *limits, uint8_t *out)
+{
+	rf_store_u32(out, limits->inline_max);
+	rf_store_u32(out + 4, limits->msg_max);
+	rf_store_u16(out + 8, limits->slots);
+	rf_store_u16(out + 10, limits->control_slots);
+	rf_store_u16(out + 12, limits->server_msgs);
+	rf_store_u16(out + 14, limits->channels);
+	rf_store_u32(out + 16, limits->write_slots);
+	rf_store_u32(out + 20, limits->block_max);
+}
+
+static void limits_decode(const uint8_t *at, struct rf_hello_limits *out)
+{
+	*out = (struct rf_hello_limits){
+		.inline_max = rf_load_u32(at),
+		.msg_max = rf_load_u32(at + 4),
+		.slots = rf_load_u16(at + 8),
+		.control_slots = rf_load_u16(at + 10),
+		.server_msgs = rf_load_u16(at + 12),
+		.channels = rf_load_u16(at + 14),
+		.write_slots = rf_load_u32(at + 16),
+		.block_max = rf_load_u32(at + 20),
+	};
+}
+
+static uint8_t *put_text(uint8_t *at, const char *text, size_t max)
+{
+	size_t size = strnlen(text, max);
+
+	*at = (uint8_t)size;
+	memcpy(at + 1, text, size);
+	return at + 1 + size;
+}
+
+/* NULL: it does not fit.  out has room for max and a NUL. */
+static const uint8_t *get_text(const uint8_t *at, const uint8_t *end, char *out,
+			       size_t max)
+{
+	size_t size;
+
+	if (!at || at == end)
+		return NULL;
+	size = *at++;
+	if (size > max || size > (size_t)(end - at))
+		return NULL;
+	memcpy(out, at, size);
+	out[size] = '\0';
+	return at + size;
+}
+
+_Static_assert(RF_EXPORT_MAX <= UINT8_MAX && RF_HOST_MAX <= UINT8_MAX,
+	       "the size of a text has one byte");
+_Static_assert(RF_UUID_SIZE == 16 && RF_PROOF_SIZE == 32,
+	       "these are the sizes of the record");
+
+size_t client_encode(const struct client_record *client,
+		     uint8_t out[CLIENT_RECORD_MAX])
+{
+	uint8_t *at = out + CLIENT_RECORD_SIZE;
+
+	memset(out, 0, CLIENT_RECORD_SIZE);
+	out[0] = RECORD_VERSION;
+	out[1] = (uint8_t)((client->has_no_key ? CLIENT_NO_KEY : 0) |
+			   (client->wants_read_only ? CLIENT_READ_ONLY : 0));
+	rf_store_u32(out + 4, client->epoch);
+	rf_store_u64(out + 8, (uint64_t)client->created);
+	rf_store_u64(out + 16, client->features);
+	limits_encode(&client->limits, out + 24);
+	rf_store_u32(out + 48, client->tree);
+	memcpy(out + 56, client->uuid, RF_UUID_SIZE);
+	memcpy(out + 72, client->proof, RF_PROOF_SIZE);
+	at = put_text(at, client->host, RF_HOST_MAX);
+	at = put_text(at, client->export, RF_EXPORT_MAX);
+	return (size_t)(at - out);
+}
+
+int client_decode(const void *bytes, size_t size, struct client_record *out)
+{
+	const uint8_t *at = bytes, *end = at + size, *text;
+
+	*out = (struct client_record){ .session = 0 };
+	if (size < CLIENT_RECORD_SIZE || at[0] != RECORD_VERSION ||
+	    at[1] & ~(CLIENT_NO_KEY | CLIENT_READ_ONLY))
+		return -EIO;
+	out->has_no_key = at[1] & CLIENT_NO_KEY;
+	out->wants_read_only = at[1] & CLIENT_READ_ONLY;
+	out->epoch = rf_load_u32(at + 4);
+	out->created = (int64_t)rf_load_u64(at + 8);
+	out->features = rf_load_u64(at + 16);
+	limits_decode(at + 24, &out->limits);
+	out->tree = rf_load_u32(at + 48);
+	memcpy(out->uuid, at + 56, RF_UUID_SIZE);
+	memcpy(out->proof, at + 72, RF_PROOF_SIZE);
+	text = get_text(at + CLIENT_RECORD_SIZE, end, out->host, RF_HOST_MAX);
+	text = get_text(text, end, out->export, RF_EXPORT_MAX);
+	if (text != end || out->epoch == 0 ||
+	    !rf_hello_limits_are_usable(&out->limits))
+		return -EIO;
 	return 0;
 }

@@ -11,7 +11,7 @@
 #ifndef RECORD_H
 #define RECORD_H
 
-#include "libproto/codec.h"
+#include "store.h"
 
 enum {
 	KEY_SIZE_MAX = 17 + RF_NAME_MAX,	/* a directory entry's */
@@ -28,6 +28,12 @@ enum {
 	DELETION_RECORD_SIZE = 8,
 	EXPORT_RECORD_SIZE = 16,
 	REPLY_HEADER_SIZE = 8,
+	REPLY_OPEN_SIZE = 16,
+	REPLY_HEADER_MAX = REPLY_HEADER_SIZE +
+			   REPLY_OPENS_MAX * REPLY_OPEN_SIZE,
+	CLIENT_RECORD_SIZE = 104,	/* without its two texts */
+	CLIENT_RECORD_MAX = CLIENT_RECORD_SIZE + 2 + RF_HOST_MAX +
+			    RF_EXPORT_MAX,
 	RECORD_VERSION = 1,
 };
 
@@ -43,6 +49,7 @@ enum volume_kind {
 	VOLUME_ORPHAN = 0x10,
 	VOLUME_DELETION = 0x11,
 	VOLUME_EXPORT = 0x12,
+	VOLUME_CLIENT = 0x13,
 };
 
 enum inode_flags {
@@ -72,6 +79,7 @@ size_t key_inode(uint8_t *out, uint64_t inode, enum inode_kind kind);
 size_t key_volume(uint8_t *out, enum volume_kind kind);
 size_t key_orphan(uint8_t *out, uint64_t inode);
 size_t key_deletion(uint8_t *out, uint64_t sequence);
+size_t key_client(uint8_t *out, uint64_t session);
 size_t key_entry(uint8_t *out, uint64_t dir, uint64_t hash,
 		 const rf_name_t *name);
 size_t key_xattr(uint8_t *out, uint64_t inode, const rf_name_t *name);
@@ -107,7 +115,16 @@ void export_encode(uint64_t inode, uint32_t tree,
 int export_decode(const void *bytes, size_t size, uint64_t *inode,
 		  uint32_t *tree);
 
-void reply_header_encode(uint32_t seq, uint8_t out[REPLY_HEADER_SIZE]);
-int reply_header_decode(const void *bytes, size_t size, uint32_t *seq);
+/* What stands before the answer; the number of bytes. */
+size_t reply_record_encode(const struct reply_record *record,
+			   uint8_t out[REPLY_HEADER_MAX]);
+int reply_record_decode(const void *bytes, size_t size,
+			struct reply_record *out, size_t *header_size);
+
+/* The number of bytes. */
+size_t client_encode(const struct client_record *client,
+		     uint8_t out[CLIENT_RECORD_MAX]);
+/* All but the session, which is in the key. */
+int client_decode(const void *bytes, size_t size, struct client_record *out);
 
 #endif /* RECORD_H */

@@ -5,9 +5,10 @@
  * Operation.  Created from left to right: workers, store, exports, arena,
  * fabrics, listeners; a failure undoes what was done, in reverse order.
  *
- * A drain closes listeners and greeters, cancels what waits for clients, and
- * lets the rest finish; when no request is left it lingers, so that the last
- * answers arrive, closes the sessions and waits for their end.
+ * A drain closes listeners and greeters, and lets what runs finish; what waits for
+ * clients, or comes now, is not answered, for it can be done after a restart.
+ * When no request is left it lingers, so that the last answers arrive, closes the
+ * connections and puts the sessions away: the next start finds them in the store.
  */
 #include "server.h"
 
@@ -119,6 +120,15 @@ static int open_exports(struct server *server)
 	return 0;
 }
 
+const struct export *server_find_export(const struct server *server,
+					const char *name)
+{
+	for (unsigned int i = 0; i < server->config->export_count; i++)
+		if (strcmp(server->exports[i].config->name, name) == 0)
+			return &server->exports[i];
+	return NULL;
+}
+
 static int open_store(struct server *server)
 {
 	const struct store_config config = {
@@ -130,9 +140,6 @@ static int open_store(struct server *server)
 	};
 	int err = store_open(&config, &server->store);	/* logs */
 
-	/* A session ends with its connection: none of them can ask again. */
-	if (!err)
-		err = store_forget_sessions(server->store);
 	return err ? err : open_exports(server);
 }
 
@@ -212,6 +219,8 @@ static int start(struct server *server)
 	if (!err)
 		err = make_arena(server);
 	if (!err)
+		err = sessions_load(server);	/* logs */
+	if (!err)
 		err = transports_open(server);	/* logs */
 	return err;
 }
@@ -250,18 +259,18 @@ int server_create(const struct config *config, struct rf_reactor *reactor,
 
 /* ---- the end ------------------------------------------------------------ */
 
-static void close_sessions(struct server *server)
+static void put_sessions_away(struct server *server)
 {
 	struct rf_list *pos, *next;
 
 	for (pos = server->sessions.next; pos != &server->sessions;
 	     pos = next) {
 		next = pos->next;
-		session_close(rf_container_of(pos, struct session, link));
+		session_put_away(rf_container_of(pos, struct session, link));
 	}
 }
 
-static void cancel_waits(struct server *server)
+static void shelve_waits(struct server *server)
 {
 	struct rf_list *pos;
 
@@ -270,7 +279,7 @@ static void cancel_waits(struct server *server)
 			rf_container_of(pos, struct session, link);
 
 		for (unsigned int i = 0; i < session->exec_count; i++)
-			exec_interrupt(&session->execs[i], RF_ST_SHUTDOWN);
+			exec_shelve(&session->execs[i]);
 	}
 }
 
@@ -284,7 +293,7 @@ static void drain_timed_out(struct rf_timer *timer)
 		       "their clients are not answered", server->active,
 		       SERVER_DRAIN_MS / 1000);
 	server->is_closing = true;
-	close_sessions(server);
+	put_sessions_away(server);
 	server_check_drain(server);
 }
 
@@ -318,9 +327,10 @@ static void begin_drain(struct rf_task *task)
 	struct server *server = rf_container_of(task, struct server,
 						drain_task);
 
+	rf_timer_stop(server->reactor, &server->grace_timer);
 	transports_stop_listening(server);
 	greet_close_all(server);
-	cancel_waits(server);
+	shelve_waits(server);
 	server_check_drain(server);
 }
 
@@ -341,8 +351,10 @@ void server_stop(struct server *server, void (*stopped)(struct server *server))
 
 void server_destroy(struct server *server)
 {
-	RF_ASSERT(server->session_count == 0 && server->greeting_count == 0);
 	transports_stop_listening(server);
+	rf_timer_stop(server->reactor, &server->grace_timer);
+	put_sessions_away(server);	/* of a start that failed */
+	RF_ASSERT(server->session_count == 0 && server->greeting_count == 0);
 	/* The store turns the reactor while it waits for its own work. */
 	if (server->store)
 		store_close(server->store);
@@ -397,6 +409,16 @@ static void log_reactor(const struct server *server)
 	       stats.longest_turn_ns / 1000);
 }
 
+static unsigned int count_lost(const struct server *server)
+{
+	unsigned int count = 0;
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &server->sessions)
+		count += rf_container_of(pos, struct session, link)->is_closed;
+	return count;
+}
+
 void server_log_figures(struct server *server)
 {
 	const struct staging *staging = &server->staging;
@@ -406,6 +428,12 @@ void server_log_figures(struct server *server)
 	       server->session_count, server->config->sessions,
 	       server->greeting_count, server->figures.admitted,
 	       server->figures.refused, server->figures.pushed_out);
+	rf_log(RF_LOG_INFO, "figures: sessions without a connection: %u; %"
+	       PRIu64 " connections lost, %" PRIu64 " resumed, %" PRIu64
+	       " sessions expired; grace period: %" PRIu32 " ms left, for %u "
+	       "clients", count_lost(server), server->figures.lost,
+	       server->figures.resumed, server->figures.expired,
+	       grace_left_ms(server), server->grace_waits);
 	rf_log(RF_LOG_INFO, "figures: %u requests in service; %" PRIu64
 	       " requests, %" PRIu64 " operations, %" PRIu64 " run again, %"
 	       PRIu64 " malformed, %" PRIu64 " waits for an inode",

@@ -6,7 +6,10 @@
  *	server.c    arena, exports; start, drain, figures
  *	transport.c fabrics, listeners
  *	greet.c     a connection until its HELLO is admitted
+ *	greet_resume.c  the same of RESUME
  *	session.c   a client: identities, opens, what it was lent
+ *	session_life.c      its lease, the grace period after a start
+ *	session_resume.c    its return, also after a start
  *	exec*.c     what a request does, operation by operation
  *	staging.c   lend.c  grants.c  slice.c   memory lent to clients
  *	busy.c      who has an inode while workers use it
@@ -113,6 +116,10 @@ struct server {
 	unsigned int active;		/* requests not answered */
 	struct rf_hook hook;
 	uint8_t *scratch;		/* STAGING_LARGE: answers in the making */
+	struct rf_timer grace_timer;	/* started: there is a grace period */
+	uint64_t grace_until_ns;
+	unsigned int grace_waits;	/* clients that may still reclaim */
+	bool has_synced_all;		/* of what was written before the start */
 
 	bool is_draining, lingers, is_closing, is_stopped, is_hooked;
 	struct rf_task drain_task;
@@ -121,7 +128,7 @@ struct server {
 
 	struct {
 		uint64_t greeted, admitted, refused, pushed_out, requests, ops,
-			 rewinds, bad_messages;
+			 rewinds, bad_messages, lost, resumed, expired;
 	} figures;
 };
 
@@ -162,6 +169,9 @@ void server_fill_rpc_config(const struct server *server,
 			    struct rf_server_config *out);
 /* The class of buffers that messages and HELLO have. */
 uint32_t server_message_size(const struct config *config);
+/* NULL: there is none of that name. */
+const struct export *server_find_export(const struct server *server,
+					const char *name);
 /* A request or session has ended: a drain may go on. */
 void server_check_drain(struct server *server);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - a client's session: beginning, requests, end
+ * session.c - a client's session: beginning, identities, opens, requests
  *
- * Operation.  Everything a session needs is allocated when it is admitted;
- * the tables of identities' groups and of opens grow with use, to their limits.
- * When it fails.  The connection ends: what it was lent goes back, requests run
- * to their end, and freed() is the last thing that happens.
+ * Operation.  What a session needs is allocated when it is admitted, and what
+ * only a connection needs, with that one; the tables of identities' groups and of
+ * opens grow with use, to their limits.
  */
 #include "session.h"
 
@@ -14,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { SQUASHED_ID = 65534 };	/* nobody */
 
@@ -100,26 +100,7 @@ void session_open_put(struct session *session, uint32_t id)
 		end_open(session, id, open->inode);
 }
 
-int session_reclaim(struct session *session, const struct open_proof *proof)
-{
-	struct open_table *opens = &session->opens;
-	struct store *store = session->server->store;
-	uint32_t count = opens->count;
-	int err = open_table_restore(opens, proof->open, proof->inode,
-				     proof->flags);
-
-	if (err || opens->count == count)
-		return err;
-	err = store_open_inode(store, proof->inode);
-	if (err)
-		open_table_remove(opens, proof->open);
-	else
-		open_table_find(opens, proof->open)->failures_seen =
-			store_sync_failures(store);
-	return err;
-}
-
-static void close_opens(struct session *session)
+void session_release_all(struct session *session)
 {
 	uint32_t at = 0, id;
 
@@ -127,21 +108,31 @@ static void close_opens(struct session *session)
 		session_release(session, id);
 }
 
-/* ---- the end ------------------------------------------------------------ */
-
-static void forget(struct session *session)
+int session_reclaim(struct session *session, const struct open_proof *proof)
 {
-	int err;
+	struct open_table *opens = &session->opens;
+	struct store *store = session->server->store;
+	uint32_t count = opens->count;
+	struct open *open;
+	int err = open_table_restore(opens, proof->open, proof->inode,
+				     proof->flags);
 
-	if (session->was_forgotten)
-		return;
-	session->was_forgotten = true;
-	err = store_forget_session(session->server->store, session->id);
 	if (err)
-		rf_log(RF_LOG_WARN, "%s: recorded answers could not be removed: "
-		       "%s; they only take room", session->name,
-		       strerror(-err));
+		return err;
+	if (opens->count > count)
+		err = store_open_inode(store, proof->inode);
+	if (err) {
+		open_table_remove(opens, proof->open);
+		return err;
+	}
+	open = open_table_find(opens, proof->open);
+	open->kept_slot = 0;
+	if (opens->count > count)
+		open->failures_seen = store_sync_failures(store);
+	return 0;
 }
+
+/* ---- ending its connection ---------------------------------------------- */
 
 void session_close(struct session *session)
 {
@@ -157,7 +148,7 @@ static void end_timed_out(struct rf_timer *timer)
 /* Let what was said arrive; the client closes when it has read it. */
 static void close_soon(struct session *session)
 {
-	session->is_ending = true;
+	session->is_ending = session->is_over = true;
 	if (session->is_closed)
 		return;
 	session->end_timer.fire = end_timed_out;
@@ -173,8 +164,8 @@ void session_end(struct session *session, const char *why)
 
 void session_bye(struct session *session)
 {
-	close_opens(session);
-	forget(session);
+	session_release_all(session);
+	session_forget(session);
 	close_soon(session);
 }
 
@@ -192,7 +183,7 @@ void session_unbinding(struct session *session)
 			     &session->unbinding_link);
 }
 
-static void free_session(struct session *session)
+void session_free(struct session *session)
 {
 	for (unsigned int i = 0; session->identities && i < RF_IDENTITIES_MAX;
 	     i++)
@@ -240,9 +231,9 @@ static void on_closed(struct rf_channel *channel, int err)
 	rf_timer_stop(session->server->reactor, &session->end_timer);
 	rf_list_remove(&session->answered_link);
 	rf_list_remove(&session->unbinding_link);
-	if (err && !session->is_ending)
-		rf_log(RF_LOG_INFO, "%s: connection lost: %s", session->name,
-		       strerror(-err));
+	if (rf_channel_is_at_fault(channel))
+		session->is_over = true;	/* it would do so again */
+	session_lost(session, err);
 	lender_close(&session->lender);
 	for (unsigned int i = 0; i < session->exec_count; i++)
 		exec_lost(&session->execs[i]);
@@ -251,26 +242,70 @@ static void on_closed(struct rf_channel *channel, int err)
 static void on_freed(struct rf_channel *channel)
 {
 	struct session *session = rf_channel_context(channel);
-	struct server *server = session->server;
 
-	close_opens(session);
-	forget(session);
-	lender_fini(&session->lender);
-	rf_list_remove(&session->link);
-	server->session_count--;
-	if (session->slice)
-		slice_put(session->slice);
-	rf_log(RF_LOG_INFO, "%s: session ended", session->name);
-	free_session(session);
-	server_check_drain(server);
+	session_disconnect(session);
+	session_drained(session);
 }
 
-static const struct rf_channel_events channel_events = {
+static void on_resent(struct rf_channel *channel, uint16_t slot, bool is_resent)
+{
+	session_resent(rf_channel_context(channel), slot, is_resent);
+}
+
+const struct rf_channel_events session_channel_events = {
 	.request = on_request,
+	.resent = on_resent,
 	.returned = on_returned,
 	.closed = on_closed,
 	.freed = on_freed,
 };
+
+/* ---- a connection's share ----------------------------------------------- */
+
+int session_lend_on(struct session *session, const struct admission *admission,
+		    struct rf_ep *ep)
+{
+	session->transport = admission->transport;
+	session->slice = admission->slice;
+	return lender_init(&session->lender,
+			   session->slice ? &session->slice->lending
+					  : &session->transport->lending,
+			   ep, session->limits.write_slots);
+}
+
+void session_lend_off(struct session *session)
+{
+	lender_fini(&session->lender);
+	session->slice = NULL;		/* the greeting's */
+}
+
+int session_make_execs(struct session *session)
+{
+	unsigned int count = rf_channel_requests_max(session->channel);
+
+	session->execs = calloc(count, sizeof(struct exec));
+	if (!session->execs)
+		return -ENOMEM;
+	session->exec_count = count;
+	for (unsigned int i = 0; i < session->exec_count; i++) {
+		session->execs[i].session = session;
+		session->execs[i].server = session->server;
+		rf_list_init(&session->execs[i].staged_link);
+	}
+	return 0;
+}
+
+void session_disconnect(struct session *session)
+{
+	lender_fini(&session->lender);
+	if (session->slice)
+		slice_put(session->slice);
+	session->slice = NULL;
+	free(session->execs);
+	session->execs = NULL;
+	session->exec_count = 0;
+	session->channel = NULL;
+}
 
 /* ---- beginning ---------------------------------------------------------- */
 
@@ -325,14 +360,13 @@ static int fill_reply(struct session *session,
 	reply->flags = server->key.is_set ? 0 : RF_HELLO_NO_KEY;
 	if (session->is_read_only)
 		reply->flags |= RF_HELLO_READ_ONLY;
-	if (session->slice)
+	if (admission->slice)
 		reply->flags |= RF_HELLO_NO_WINDOWS;
-	if (session->uses_crc)
-		reply->features = RF_FEATURE_DATA_CRC;
+	reply->features = session->record.features;
 	reply->limits = session->limits;
 	store_uuid(server->store, reply->server_uuid);
 	reply->session = session->id;
-	reply->epoch = session->epoch;
+	reply->epoch = session->record.epoch;
 	reply->tree = admission->export->tree;
 	reply->lease_ms = server->config->lease_ms;
 	reply->root = store_handle(server->store, admission->export->inode,
@@ -340,63 +374,66 @@ static int fill_reply(struct session *session,
 	return 0;
 }
 
-static void choose_numbers(struct session *session)
+static void choose_numbers(struct client_record *record)
 {
 	do {
-		rf_random(&session->id, sizeof(session->id));
-	} while (session->id == 0);
+		rf_random(&record->session, sizeof(record->session));
+	} while (record->session == 0);
 	do {
-		rf_random(&session->epoch, sizeof(session->epoch));
-	} while (session->epoch == 0);
+		rf_random(&record->epoch, sizeof(record->epoch));
+	} while (record->epoch == 0);
 }
 
-static struct session *make_session(struct server *server,
-				    const struct admission *admission)
+static void fill_record(const struct server *server,
+			const struct admission *admission,
+			struct client_record *record)
 {
 	const struct rf_hello *hello = admission->hello;
+
+	*record = (struct client_record){
+		.tree = admission->export->tree,
+		.has_no_key = hello->flags & RF_HELLO_NO_KEY,
+		.wants_read_only = hello->flags & RF_HELLO_READ_ONLY,
+		.features = server->config->uses_crc ?
+			    hello->features & RF_FEATURE_DATA_CRC : 0,
+		.created = time(NULL),
+	};
+	choose_numbers(record);
+	agree(server, admission->slice, &hello->limits, &record->limits);
+	memcpy(record->uuid, hello->client_uuid, RF_UUID_SIZE);
+	memcpy(record->proof, admission->client_proof, RF_PROOF_SIZE);
+	snprintf(record->host, sizeof(record->host), "%s", hello->host);
+	snprintf(record->export, sizeof(record->export), "%s", hello->export);
+}
+
+struct session *session_make(struct server *server,
+			     const struct client_record *record,
+			     const struct export *export)
+{
 	struct session *session = calloc(1, sizeof(*session));
 
 	if (!session)
 		return NULL;
 	session->server = server;
-	session->transport = admission->transport;
-	session->slice = admission->slice;
-	session->export = admission->export;
-	session->is_read_only = admission->export->config->is_read_only ||
-				(hello->flags & RF_HELLO_READ_ONLY);
-	session->uses_crc = server->config->uses_crc &&
-			    (hello->features & RF_FEATURE_DATA_CRC);
-	agree(server, session->slice, &hello->limits, &session->limits);
-	choose_numbers(session);
+	session->export = export;
+	session->record = *record;
+	session->id = record->session;
+	session->limits = record->limits;
+	session->is_read_only = export->config->is_read_only ||
+				record->wants_read_only;
+	session->uses_crc = record->features & RF_FEATURE_DATA_CRC;
+	session->is_closed = true;
 	open_table_init(&session->opens, server->config->opens);
 	rf_list_init(&session->link);
 	rf_list_init(&session->answered_link);
 	rf_list_init(&session->unbinding_link);
-	snprintf(session->name, sizeof(session->name), "client %s (%s)",
-		 admission->peer, hello->host);
 	session->identities = calloc(RF_IDENTITIES_MAX,
 				     sizeof(*session->identities));
 	if (!session->identities) {
-		free_session(session);
+		session_free(session);
 		return NULL;
 	}
 	return session;
-}
-
-static int make_execs(struct session *session)
-{
-	unsigned int count = rf_channel_requests_max(session->channel);
-
-	session->execs = calloc(count, sizeof(struct exec));
-	if (!session->execs)
-		return -ENOMEM;
-	session->exec_count = count;
-	for (unsigned int i = 0; i < session->exec_count; i++) {
-		session->execs[i].session = session;
-		session->execs[i].server = session->server;
-		rf_list_init(&session->execs[i].staged_link);
-	}
-	return 0;
 }
 
 static enum rf_status admit(struct session *session,
@@ -407,43 +444,73 @@ static enum rf_status admit(struct session *session,
 	struct rf_hello_reply reply = { 0 };
 	int err = fill_reply(session, admission, &reply);
 
+	/* The client must not learn of a session that a restart forgets. */
+	if (!err)
+		err = store_put_client(server->store, &session->record);
+	if (!err)
+		err = store_flush(server->store);
 	if (err)
 		return rf_status_from_errno(err);
-	err = lender_init(&session->lender,
-			  session->slice ? &session->slice->lending
-					 : &session->transport->lending,
-			  rf_greeter_ep(greeter), session->limits.write_slots);
+	err = session_lend_on(session, admission, rf_greeter_ep(greeter));
 	if (err)
 		return RF_ST_NOMEM;
 	err = rf_greeter_admit(greeter, &reply, &server->key,
-			       admission->client_proof, &channel_events,
-			       session, &session->channel);
+			       admission->client_proof,
+			       &session_channel_events, session,
+			       &session->channel);
 	if (!err)
 		return RF_ST_OK;
-	lender_fini(&session->lender);
+	session_lend_off(session);
 	return err == -ENOMEM ? RF_ST_TOO_MANY : rf_status_from_errno(err);
+}
+
+/* A mount that says HELLO has given up the sessions that it had. */
+static void end_former(struct server *server, const uint8_t uuid[RF_UUID_SIZE])
+{
+	static const uint8_t nobody[RF_UUID_SIZE];
+	struct rf_list *pos, *next;
+
+	if (memcmp(uuid, nobody, RF_UUID_SIZE) == 0)
+		return;
+	for (pos = server->sessions.next; pos != &server->sessions;
+	     pos = next) {
+		struct session *session =
+			rf_container_of(pos, struct session, link);
+
+		next = pos->next;
+		if (memcmp(session->record.uuid, uuid, RF_UUID_SIZE) == 0)
+			session_expire(session, "its mount has opened another "
+				       "session");
+	}
 }
 
 enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
 			     const struct admission *admission)
 {
+	struct client_record record;
 	struct session *session;
 	enum rf_status status;
 
+	end_former(server, admission->hello->client_uuid);
 	if (server->session_count >= server->config->sessions)
 		return RF_ST_TOO_MANY;
-	session = make_session(server, admission);
+	fill_record(server, admission, &record);
+	session = session_make(server, &record, admission->export);
 	if (!session)
 		return RF_ST_NOMEM;
+	snprintf(session->name, sizeof(session->name), "client %s (%s)",
+		 admission->peer, record.host);
 	status = admit(session, greeter, admission);
 	if (status != RF_ST_OK) {
-		free_session(session);
+		session_forget(session);
+		session_free(session);
 		return status;
 	}
+	session->is_closed = false;
 	server->session_count++;
 	rf_list_push(&server->sessions, &session->link);
-	if (make_execs(session))
-		session_close(session);
+	if (session_make_execs(session))
+		session_expire(session, "there is no memory for its requests");
 	rf_log(RF_LOG_INFO, "%s: session %016llx on export '%s'%s",
 	       session->name, (unsigned long long)session->id,
 	       admission->export->config->name,

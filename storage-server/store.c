@@ -143,7 +143,7 @@ static int create_tables(struct store *store)
 
 static int load(struct store *store, bool is_new)
 {
-	bool was_closed;
+	bool was_closed, has_clients;
 	int err = is_new ? initialise(store) : 0;
 
 	if (!err)
@@ -151,7 +151,9 @@ static int load(struct store *store, bool is_new)
 	if (!err)
 		err = read_counter(store, &was_closed);
 	if (!err)
-		err = orphans_recover(store, was_closed);
+		err = clients_exist(store, &has_clients);
+	if (!err)
+		err = orphans_recover(store, was_closed, has_clients);
 	if (!err)
 		err = sync_start(store);
 	return err;

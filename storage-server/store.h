@@ -38,6 +38,7 @@
 
 #include "libproto/base.h"
 #include "libproto/codec.h"
+#include "libproto/hello.h"
 #include "libproto/reactor.h"
 
 struct store;
@@ -161,15 +162,55 @@ struct reply_key {
 	uint64_t session;
 	uint16_t channel, slot;
 };
-int txn_record_reply(struct txn *txn, const struct reply_key *key, uint32_t seq,
-		     const void *reply, size_t size);
-/* Drop all recorded answers of a session (BYE, or its end).  [owner] */
-int store_forget_session(struct store *store, uint64_t session);
-/* The same of all sessions: at start, by a server that can't resume any. */
-int store_forget_sessions(struct store *store);
+/* An open that the answer has made, or let go of. */
+struct reply_open {
+	uint64_t inode;
+	uint32_t open, flags;
+	bool is_released;
+};
+enum { REPLY_OPENS_MAX = 2 * RF_OPS_MAX };
+struct reply_record {
+	uint32_t seq;
+	/* 1 + the index of the operation that says that its data are durable,
+	 * which they are only when the answer leaves; 0: none does. */
+	uint8_t sync_op;
+	uint8_t open_count;
+	struct reply_open opens[REPLY_OPENS_MAX];
+};
+int txn_record_reply(struct txn *txn, const struct reply_key *key,
+		     const struct reply_record *record, const void *reply,
+		     size_t size);
 /* Read one back: its size, -ENOENT, -ENOSPC if room is too small.  [owner] */
 int store_find_reply(struct store *store, const struct reply_key *key,
-		     uint32_t *seq, void *out, size_t room);
+		     struct reply_record *record, void *out, size_t room);
+
+/*
+ * A client that has a session: what a server must know that was started after
+ * it had come.  store_put_client() makes or replaces its record; the client may
+ * learn of what it says after store_flush().  [owner]
+ */
+struct client_record {
+	uint64_t session;
+	uint32_t epoch;
+	uint32_t tree;			/* of the export, then */
+	bool has_no_key;
+	bool wants_read_only;
+	uint8_t uuid[RF_UUID_SIZE];
+	uint8_t proof[RF_PROOF_SIZE];	/* of its HELLO: makes the secret */
+	uint64_t features;		/* that hold */
+	struct rf_hello_limits limits;	/* the same */
+	int64_t created;		/* seconds since 1970 */
+	char host[RF_HOST_MAX + 1];
+	char export[RF_EXPORT_MAX + 1];
+};
+int store_put_client(struct store *store, const struct client_record *client);
+/* The session is over: drop its record and all its answers.  [owner] */
+int store_forget_session(struct store *store, uint64_t session);
+/* Once, after the start: each(), until it gives an error.  Answers that belong to
+ * no client go.  -EIO: logged.  [owner] [blocks] */
+int store_load_clients(struct store *store,
+		       int (*each)(const struct client_record *client,
+				   void *context), void *context);
 
 /*
  * Make the changes one batch in the engine; frees txn in any case.  After an
@@ -298,6 +339,13 @@ int store_open_inode(struct store *store, uint64_t inode);
 /* The last one of an orphan deletes it.  [owner] */
 void store_close_inode(struct store *store, uint64_t inode);
 unsigned int store_open_count(const struct store *store, uint64_t inode);
+/*
+ * A store that is opened with clients in it keeps all inodes without a name,
+ * also new ones, for their clients may come back and have them open.  Let those
+ * go that are not open, some in each turn, and from now on.  [owner]
+ */
+bool store_keeps_orphans(const struct store *store);
+void store_release_orphans(struct store *store);
 
 /* ---- data ---------------------------------------------------------------- */
 
@@ -389,6 +437,9 @@ void store_sync(struct store *store, struct sync_request *request);
  */
 uint64_t store_sync_failures(struct store *store);
 int store_take_failure(struct store *store, uint64_t inode, uint64_t *seen);
+/* All of the store, data and log: also what a former server has written.  [any]
+ * [blocks] */
+int store_sync_all(struct store *store);
 /* False if the inode's data are known to be on the platter.  [owner] */
 bool store_needs_flush(struct store *store, uint64_t inode);
 

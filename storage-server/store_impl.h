@@ -5,6 +5,7 @@
  *	store.c          open, close, handles, statfs, space
  *	store_format.c   lock, format file, first start
  *	store_export.c   directories that exports show
+ *	store_clients.c  clients, and the answers recorded for them
  *	store_orphans.c  opens, orphans, removal of data files
  *	txn.c            overlay, inode slots and cache, commit
  *	names*.c, attrs.c, xattrs.c, objects.c, sync.c
@@ -186,6 +187,9 @@ struct deletions {
 	uint64_t end;		/* sequence for the next record */
 	struct rf_list released;	/* objects whose last user is gone */
 	uint64_t orphans;	/* now */
+	bool keeps_orphans;	/* clients may come back to them */
+	struct rf_timer purge;	/* of those that nobody came back to */
+	uint64_t purged;	/* up to this inode */
 };
 
 int opens_init(struct opens *opens);
@@ -198,8 +202,11 @@ int orphan_settle(struct txn *txn, struct slot *slot);
  * Cheap if there are none.
  */
 void deletions_start(struct store *store);
-/* At open: finish what a crash left.  [blocks] */
-int orphans_recover(struct store *store, bool was_closed);
+/* At open: finish what a crash left, but for orphans if clients may have them
+ * open.  [blocks] */
+int orphans_recover(struct store *store, bool was_closed, bool has_clients);
+/* Is there any record of a client? */
+int clients_exist(struct store *store, bool *out);
 /* Wait for the running job, by turns of the reactor.  [blocks] */
 void deletions_stop(struct store *store);
 /* A number whose inode never came to be; its data file, if any, goes. */

@@ -6,7 +6,9 @@
  * becomes an orphan (a record lists it); else it is deleted, and a deletion
  * record with the next sequence number lists its data file.  When the log is
  * on the platter a worker removes the files, and then their records go.  The
- * next start deletes all orphans, and goes on with the list.
+ * next start goes on with the list, and deletes all orphans; but if it finds
+ * clients that may come back, it keeps the orphans, and makes more of them where
+ * it would delete, until store_release_orphans().
  *
  * A file is not removed before the log is synced: after a power cut the name
  * might be back.
@@ -151,7 +153,8 @@ void store_close_inode(struct store *store, uint64_t inode)
 	if (--place->count)
 		return;
 	opens_remove(&store->opens, place);
-	if (store_read_inode(store, inode, &found) || found.nlink)
+	if (store->deletions.keeps_orphans ||
+	    store_read_inode(store, inode, &found) || found.nlink)
 		return;
 	err = delete_orphan(store, inode);
 	if (err)
@@ -198,7 +201,8 @@ int orphan_settle(struct txn *txn, struct slot *slot)
 {
 	uint8_t key[INODE_KEY_MAX];
 
-	if (store_open_count(txn->store, slot->inode.number) == 0)
+	if (store_open_count(txn->store, slot->inode.number) == 0 &&
+	    !txn->store->deletions.keeps_orphans)
 		return delete_inode(txn, slot);
 	if (slot->was_orphan)
 		return 0;
@@ -368,54 +372,99 @@ void deletions_stop(struct store *store)
 
 	/* What is left is on the list; the next start goes on with it. */
 	store->deletions.is_stopping = true;
+	rf_timer_stop(store->config.reactor, &store->deletions.purge);
 	while (store->deletions.is_running)
 		rf_reactor_turn(store->config.reactor, WAIT_MS);
 }
 
 /* ---- recovery ------------------------------------------------------------ */
 
-/* The first numbers of a volume list, from its keys; at most max. */
-static int list_numbers(struct store *store, enum volume_kind kind,
-			uint64_t *numbers, unsigned int max,
-			unsigned int *count)
+/* The next orphans above inode *last; at most max. */
+static int list_orphans(struct store *store, uint64_t last, uint64_t *inodes,
+			unsigned int max, unsigned int *count)
 {
+	uint8_t prefix[INODE_KEY_SIZE], start[INODE_KEY_MAX];
 	const void *key, *value;
 	size_t key_size, size;
 	struct engine_scan scan;
-	uint8_t prefix[INODE_KEY_SIZE];
 	int err;
 
 	*count = 0;
-	key_volume(prefix, kind);
+	key_volume(prefix, VOLUME_ORPHAN);
+	key_orphan(start, last + 1);
 	err = engine_scan_open(store->engine, ENGINE_INODES, prefix,
-			       sizeof(prefix), prefix, sizeof(prefix), &scan);
+			       sizeof(prefix), start, sizeof(start), &scan);
 	if (err)
 		return err;
 	while (*count < max &&
 	       (err = engine_scan_next(&scan, &key, &key_size, &value,
 				       &size)) == 1)
 		if (key_size == INODE_KEY_MAX)
-			numbers[(*count)++] =
+			inodes[(*count)++] =
 				record_load_be64((const uint8_t *)key + 9);
 	engine_scan_close(&scan);
 	return err < 0 ? err : 0;
 }
 
-static int recover_orphans(struct store *store)
+/*
+ * The next DELETIONS_AT_ONCE orphans: count them, and delete those that are not
+ * open, unless they are kept.  1: there may be more.
+ */
+static int settle_orphans(struct store *store, bool counts, uint64_t *last)
 {
+	struct deletions *d = &store->deletions;
 	uint64_t inodes[DELETIONS_AT_ONCE];
 	unsigned int count;
-	int err;
+	int err = list_orphans(store, *last, inodes, DELETIONS_AT_ONCE, &count);
 
-	do {
-		err = list_numbers(store, VOLUME_ORPHAN, inodes,
-				   DELETIONS_AT_ONCE, &count);
-		for (unsigned int i = 0; i < count && !err; i++) {
-			store->deletions.orphans++;
+	for (unsigned int i = 0; i < count && !err; i++) {
+		*last = inodes[i];
+		if (counts)
+			d->orphans++;
+		if (!d->keeps_orphans &&
+		    store_open_count(store, inodes[i]) == 0)
 			err = delete_orphan(store, inodes[i]);
-		}
-	} while (!err && count == DELETIONS_AT_ONCE);
-	return err;
+	}
+	return err ? err : count == DELETIONS_AT_ONCE;
+}
+
+static int recover_orphans(struct store *store)
+{
+	uint64_t last = 0;
+	int got;
+
+	do
+		got = settle_orphans(store, true, &last);
+	while (got == 1);
+	return got;
+}
+
+static void purge_some(struct rf_timer *timer)
+{
+	struct deletions *d = rf_container_of(timer, struct deletions, purge);
+	int got = settle_orphans(d->store, false, &d->purged);
+
+	if (got == 1)
+		rf_timer_start(d->store->config.reactor, timer, 0);
+	else if (got < 0)
+		rf_log(RF_LOG_WARN, "unlinked files can't be deleted (%s); "
+		       "the next start does it", strerror(-got));
+}
+
+bool store_keeps_orphans(const struct store *store)
+{
+	return store->deletions.keeps_orphans;
+}
+
+void store_release_orphans(struct store *store)
+{
+	struct deletions *d = &store->deletions;
+
+	if (!d->keeps_orphans)
+		return;
+	d->keeps_orphans = false;
+	d->purge.fire = purge_some;
+	rf_timer_start(store->config.reactor, &d->purge, 0);
 }
 
 /* Where the list of deletions begins and ends. */
@@ -464,10 +513,12 @@ static void remove_strays(struct store *store)
 	}
 }
 
-int orphans_recover(struct store *store, bool was_closed)
+int orphans_recover(struct store *store, bool was_closed, bool has_clients)
 {
 	int err = find_deletions(store);
 
+	store->deletions.store = store;
+	store->deletions.keeps_orphans = has_clients;
 	if (!err)
 		err = recover_orphans(store);
 	if (!err && !was_closed)

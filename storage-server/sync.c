@@ -158,6 +158,13 @@ static int sync_object(struct sync *sync, struct object *object)
 	return object->sync_err;
 }
 
+int store_sync_all(struct store *store)
+{
+	int err = syncfs(store->data_fd) ? -errno : 0;
+
+	return err ? err : engine_sync(store->engine);
+}
+
 /* ---- the thread ---------------------------------------------------------- */
 
 static void run_round(struct store *store, struct sync_request *first)

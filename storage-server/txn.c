@@ -586,23 +586,24 @@ int txn_commit(struct txn *txn)
 
 /* ---- replies ------------------------------------------------------------- */
 
-int txn_record_reply(struct txn *txn, const struct reply_key *key, uint32_t seq,
-		     const void *reply, size_t size)
+int txn_record_reply(struct txn *txn, const struct reply_key *key,
+		     const struct reply_record *record, const void *reply,
+		     size_t size)
 {
-	uint8_t bytes[REPLY_KEY_SIZE], header[REPLY_HEADER_SIZE];
+	uint8_t bytes[REPLY_KEY_SIZE], header[REPLY_HEADER_MAX];
+	size_t header_size = reply_record_encode(record, header);
 	uint32_t value_at;
 	int err;
 
 	key_reply(bytes, key->session, key->channel, key->slot);
-	reply_header_encode(seq, header);
 	if (size > TXN_BYTES_MAX)
 		return -E2BIG;
 	err = make_room(txn, sizeof(struct record) + sizeof(bytes) +
-			sizeof(header) + size);
+			header_size + size);
 	if (err)
 		return err;
 	err = add_record(txn, ENGINE_REPLIES, bytes, sizeof(bytes), header,
-			 sizeof(header), true);
+			 header_size, true);
 	if (err)
 		return err;
 	/* The answer follows its header: one copy, straight into place. */
@@ -610,78 +611,6 @@ int txn_record_reply(struct txn *txn, const struct reply_key *key, uint32_t seq,
 	memcpy(txn->bytes + txn->used, reply, size);
 	txn->used += (uint32_t)size;
 	rf_store_u32(txn->bytes + value_at + offsetof(struct record, value_size),
-		     (uint32_t)(sizeof(header) + size));
+		     (uint32_t)(header_size + size));
 	return 0;
-}
-
-int store_find_reply(struct store *store, const struct reply_key *key,
-		     uint32_t *seq, void *out, size_t room)
-{
-	uint8_t bytes[REPLY_KEY_SIZE];
-	struct engine_value value;
-	size_t size;
-	int err;
-
-	key_reply(bytes, key->session, key->channel, key->slot);
-	err = engine_get(store->engine, ENGINE_REPLIES, bytes, sizeof(bytes),
-			 &value);
-	if (err)
-		return err;
-	err = reply_header_decode(value.bytes, value.size, seq);
-	if (!err) {
-		size = value.size - REPLY_HEADER_SIZE;
-		if (size > room)
-			err = -ENOSPC;
-		else
-			memcpy(out, (const uint8_t *)value.bytes +
-			       REPLY_HEADER_SIZE, size);
-		if (!err)
-			err = (int)size;
-	}
-	engine_release(&value);
-	return err;
-}
-
-enum { FORGET_AT_ONCE = 1 << 20 };	/* bytes of one batch */
-
-static int forget_reply(struct txn *txn, const void *key, size_t key_size,
-			size_t value_size, void *context)
-{
-	(void)value_size;
-	(void)context;
-	if (txn->used >= FORGET_AT_ONCE)
-		return -EAGAIN;		/* commit, then go on */
-	return txn_delete(txn, ENGINE_REPLIES, key, key_size);
-}
-
-static int forget_replies(struct store *store, const void *prefix,
-			  size_t prefix_size)
-{
-	int walked, err;
-
-	do {
-		struct txn *txn = txn_begin_internal(store);
-
-		walked = txn_for_each(txn, ENGINE_REPLIES, prefix, prefix_size,
-				      forget_reply, NULL);
-		if (walked && walked != -EAGAIN) {
-			txn_abort(txn);
-			return walked;
-		}
-		err = txn_commit(txn);
-	} while (!err && walked == -EAGAIN);
-	return err;
-}
-
-int store_forget_session(struct store *store, uint64_t session)
-{
-	uint8_t prefix[8];
-
-	record_store_be64(prefix, session);
-	return forget_replies(store, prefix, sizeof(prefix));
-}
-
-int store_forget_sessions(struct store *store)
-{
-	return forget_replies(store, "", 0);
 }

@@ -292,10 +292,24 @@ struct session *sclient_session(const struct sclient *client)
 	return NULL;
 }
 
-void sclient_cut(struct sclient *client)
+bool sclient_is_lost(const struct sclient *client)
+{
+	const struct session *session = sclient_session(client);
+
+	return client->closed && (!session || !session->channel);
+}
+
+void sclient_lose(struct sclient *client)
 {
 	rf_client_abort(client->client);
-	srig_until(client->rig, client->closed && !sclient_session(client));
+	srig_until(client->rig, sclient_is_lost(client));
+}
+
+void sclient_cut(struct sclient *client)
+{
+	sclient_lose(client);
+	if (sclient_session(client))
+		session_expire(sclient_session(client), NULL);
 }
 
 /* ---- calls -------------------------------------------------------------- */

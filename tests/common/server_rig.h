@@ -85,7 +85,10 @@ void sclient_open(struct srig *rig, struct sclient *client,
 		  const char *export);
 /* BYE, and wait. */
 void sclient_bye(struct sclient *client);
-/* Cut the connection, and wait until both sides have seen it. */
+/* Cut the connection, and wait until both sides have seen it: the session is
+ * LOST.  Then also end it, as its lease would. */
+bool sclient_is_lost(const struct sclient *client);
+void sclient_lose(struct sclient *client);
 void sclient_cut(struct sclient *client);
 /* The server's end of it. */
 struct session *sclient_session(const struct sclient *client);

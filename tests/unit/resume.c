@@ -303,9 +303,9 @@ Test(resume, bad_fields_are_malformed)
 	cr_assert_eq(resume_with(32, 1), 0);
 	cr_assert_eq(resume_with(32, 1 | RF_HELLO_NO_KEY << 16), 0);
 	cr_assert_eq(resume_with(32, 1 | RF_HELLO_READ_ONLY << 16), -EBADMSG);
-	cr_assert_eq(resume_with(32, 1 | 4 << 16), -EBADMSG);
-	cr_assert_eq(reply_with(36, 7), 0);
-	cr_assert_eq(reply_with(36, 8), -EBADMSG, "a flag");
+	cr_assert_eq(resume_with(32, 1 | RF_RESUME_RESTARTED << 16), -EBADMSG);
+	cr_assert_eq(reply_with(36, 15), 0);
+	cr_assert_eq(reply_with(36, 16), -EBADMSG, "a flag");
 	cr_assert_eq(reply_with(36, 1 << 16), -EBADMSG, "reserved");
 	cr_assert_eq(reply_with(40, 0), -EBADMSG, "epoch 0");
 	cr_assert_eq(reply_with(44, 0), -EBADMSG, "lease 0");

@@ -216,19 +216,20 @@ SCENARIO(bye_releases_opens_and_forgets_answers)
 	static uint8_t room[8192];
 	struct reply_key key = { .slot = 0 };
 	rf_handle_t handle;
-	uint32_t open, seq;
+	struct reply_record record;
+	uint32_t open;
 
 	begin(scheme);
 	handle = smake(&client, "a", RW, &open);
 	key.session = client.reply.session;
 	OK(&client.root, OP_UNLINK("a"));
-	cr_assert_gt(store_find_reply(rig.server->store, &key, &seq, room,
+	cr_assert_gt(store_find_reply(rig.server->store, &key, &record, room,
 				      sizeof(room)), 0);
 	cr_assert_eq(store_open_count(rig.server->store, handle.inode), 1);
 	sclient_bye(&client);
 	srig_until(&rig, rig.server->session_count == 0);
 	cr_assert_eq(store_open_count(rig.server->store, handle.inode), 0);
-	cr_assert_eq(store_find_reply(rig.server->store, &key, &seq, room,
+	cr_assert_eq(store_find_reply(rig.server->store, &key, &record, room,
 				      sizeof(room)), -ENOENT);
 	srig_close(&rig);
 }

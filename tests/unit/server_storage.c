@@ -428,18 +428,18 @@ SCENARIO(each_open_is_told_of_a_failed_sync_once)
 SCENARIO(answers_of_dead_sessions_are_forgotten_at_the_start)
 {
 	struct reply_key key = { .session = 12345, .slot = 3 };
+	struct reply_record record = { .seq = 1 };
 	struct txn *txn;
-	uint32_t seq;
 	char reply[8];
 
 	begin(scheme);
 	txn = txn_begin(rig.server->store);
-	cr_assert_eq(txn_record_reply(txn, &key, 1, "reply", 5), 0);
+	cr_assert_eq(txn_record_reply(txn, &key, &record, "reply", 5), 0);
 	cr_assert_eq(txn_commit(txn), 0);
 	sclient_bye(&client);
 	srig_stop(&rig);
 	srig_start(&rig);
-	cr_assert_eq(store_find_reply(rig.server->store, &key, &seq, reply,
+	cr_assert_eq(store_find_reply(rig.server->store, &key, &record, reply,
 				      sizeof(reply)), -ENOENT);
 	srig_close(&rig);
 }

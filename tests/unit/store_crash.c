@@ -231,13 +231,14 @@ static void make_with_reply(uint32_t number)
 	struct txn *txn = txn_begin(fixture.store);
 	struct make_args args = { .dir = STORE_ROOT_INODE,
 				  .mode = S_IFREG | 0600 };
+	const struct reply_record record = { .seq = number };
 	char name[16];
 	rf_attr_t attr;
 
 	snprintf(name, sizeof(name), "n%u", number);
 	args.name = name_of(name);
 	if (txn_make(txn, &root_cred, &args, &attr) ||
-	    txn_record_reply(txn, &key, number, &attr.inode,
+	    txn_record_reply(txn, &key, &record, &attr.inode,
 			     sizeof(attr.inode)) ||
 	    txn_commit(txn) || store_flush(fixture.store))
 		_exit(5);
@@ -290,25 +291,26 @@ Test(store_crash, an_effect_and_its_reply_are_there_together, .init = set_up,
 	uint32_t number = 0;
 
 	for (unsigned int round = 0; round < ROUNDS / 2; round++) {
-		uint32_t acknowledged = run_and_kill_replying(number), seq;
+		uint32_t acknowledged = run_and_kill_replying(number);
+		struct reply_record record;
 		char name[16];
 		uint64_t inode;
 		rf_attr_t attr;
 
 		fixture_open(&fixture);
-		cr_assert_eq(store_find_reply(fixture.store, &key, &seq, &inode,
+		cr_assert_eq(store_find_reply(fixture.store, &key, &record, &inode,
 					      sizeof(inode)),
 			     (int)sizeof(inode));
-		cr_assert_geq(seq, acknowledged);
-		cr_assert_leq(seq, acknowledged + 1);
-		snprintf(name, sizeof(name), "n%u", seq);
+		cr_assert_geq(record.seq, acknowledged);
+		cr_assert_leq(record.seq, acknowledged + 1);
+		snprintf(name, sizeof(name), "n%u", record.seq);
 		cr_assert_eq(lookup(fixture.store, STORE_ROOT_INODE, name,
 				    &attr), 0);
 		cr_assert_eq(attr.inode, inode);
-		snprintf(name, sizeof(name), "n%u", seq + 1);
+		snprintf(name, sizeof(name), "n%u", record.seq + 1);
 		cr_assert_eq(lookup(fixture.store, STORE_ROOT_INODE, name,
 				    &attr), -ENOENT);
-		number = seq;
+		number = record.seq;
 		store_close(fixture.store);
 		fixture.store = NULL;
 	}
