@@ -227,7 +227,7 @@ Test(server_slices, a_key_is_good_for_its_own_connection_only)
 	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
 	memcpy((void *)(uintptr_t)slot.addr, data, MIB);
 	cr_assert_neq(sfetch(&other, &slot, out), 0);
-	srig_until(&rig, other.closed && rig.server->session_count == 1);
+	srig_until(&rig, sclient_is_lost(&other));
 	cr_assert_eq(sfetch(&client, &slot, out), 0);
 	cr_assert_arr_eq(out, data, MIB);
 	end();
@@ -243,7 +243,7 @@ Test(server_slices, a_key_of_a_former_session_is_dead)
 	srig_until(&rig, all_are_free());
 	sclient_open(&rig, &client, "data");
 	cr_assert_neq(sfetch(&client, &slot, out), 0);
-	srig_until(&rig, client.closed && rig.server->session_count == 0);
+	srig_until(&rig, sclient_is_lost(&client));
 	srig_close(&rig);
 }
 
