@@ -28,6 +28,7 @@ struct raws_recv {
 
 struct raws {
 	struct srig *rig;
+	struct sockaddr_storage address;	/* of family 0: the rig's */
 	/* ---- what the session is ---- */
 	struct rf_key key;
 	struct rf_hello hello;
@@ -46,7 +47,8 @@ struct raws {
 	struct rf_buf *send_buf;
 	struct rf_op send_op;
 	bool is_sending;
-	/* ---- the last message that came ---- */
+	/* ---- the last message that came; each may be looked at ---- */
+	void (*took)(struct raws *raws);
 	unsigned int come;
 	uint8_t message[RAWS_MSG_MAX];
 	struct rf_header header;
@@ -54,7 +56,6 @@ struct raws {
 	unsigned int count;
 };
 
-/* The connection's place in the server's list of addresses: index. */
 void raws_init(struct srig *rig, struct raws *raws);
 void raws_connect(struct raws *raws);
 /* Cut it, and wait for the server to have seen it: the session is LOST. */
@@ -63,6 +64,8 @@ void raws_cut(struct raws *raws);
 void raws_wait_closed(struct raws *raws);
 /* connect, HELLO, and all is well; identity 1 is root, on slot 0, seq 1. */
 void raws_open(struct srig *rig, struct raws *raws);
+/* The same after raws_init(), with what was changed. */
+void raws_begin(struct raws *raws);
 /* connect, RESUME: the status of the answer, whose proof must be right. */
 unsigned int raws_resume(struct raws *raws);
 /* The parts of it. */

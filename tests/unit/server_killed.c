@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server_killed.c - the real rdmafsd dies by SIGKILL in the middle of appends, again
+ * and again; its client resumes, and each append is in the file once
+ *
+ * The program is taken from RDMAFSD, or from the build folder that this test lies
+ * in.  A rig's own server lends its reactor and fabric, and is not talked to.
+ */
+#include "tests/common/raw_session.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <libgen.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ROUNDS = 12,
+	BUSY_SLOTS = 4,
+	RECORD = 8,			/* bytes of one append */
+	RECORDS_MAX = 200000,
+	PATIENCE_S = 60,
+	RW = RF_OPEN_READ | RF_OPEN_WRITE,
+};
+
+static char program[4096], dir[64];
+static struct srig rig;
+static struct raws raws;
+static pid_t daemon_pid;
+static int daemon_log = -1;
+
+static void setup(void)
+{
+	const char *given = getenv("RDMAFSD");
+	char self[4000];
+	ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	cr_assert(size > 0);
+	self[size] = '\0';
+	snprintf(program, sizeof(program), "%s/rdmafsd",
+		 dirname(dirname(dirname(self))));
+	if (given)
+		snprintf(program, sizeof(program), "%s", given);
+	if (access(program, X_OK) != 0)
+		cr_skip_test("SKIPPED: %s is not built", program);
+	snprintf(dir, sizeof(dir), "/tmp/rdmafs-killed-XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static void kill_daemon(void)
+{
+	if (daemon_pid > 0) {
+		kill(daemon_pid, SIGKILL);
+		waitpid(daemon_pid, NULL, 0);
+	}
+	daemon_pid = 0;
+	if (daemon_log >= 0)
+		close(daemon_log);
+	daemon_log = -1;
+}
+
+static void teardown(void)
+{
+	kill_daemon();
+	if (*dir)
+		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(server_killed, .init = setup, .fini = teardown, .timeout = 240);
+
+/* ---- the daemon --------------------------------------------------------- */
+
+/* Its port, when it says that it listens. */
+static in_port_t read_port(void)
+{
+	static const char ready[] = "ready: listening on iwarp://127.0.0.1:";
+	char log[16384];
+	size_t size = 0;
+
+	for (;;) {
+		struct pollfd poll_fd = { daemon_log, POLLIN, 0 };
+		const char *at;
+		ssize_t got;
+
+		cr_assert_eq(poll(&poll_fd, 1, PATIENCE_S * 1000), 1);
+		got = read(daemon_log, log + size, sizeof(log) - 1 - size);
+		cr_assert_gt(got, 0, "it ended: %.*s", (int)size, log);
+		size += (size_t)got;
+		log[size] = '\0';
+		at = strstr(log, ready);
+		if (at && strchr(at, '\n'))
+			return htons((in_port_t)atoi(at + strlen(ready)));
+	}
+}
+
+static void start_daemon(void)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int pipe_fds[2];
+
+	cr_assert_eq(pipe2(pipe_fds, O_CLOEXEC), 0);
+	daemon_pid = fork();
+	cr_assert(daemon_pid >= 0);
+	if (daemon_pid == 0) {
+		dup2(pipe_fds[1], STDERR_FILENO);
+		execl(program, program, "--store", dir, "--export", "data=/",
+		      "--listen", "iwarp://127.0.0.1:0", "--staging", "32M",
+		      "--sessions", "4", NULL);
+		_exit(127);
+	}
+	close(pipe_fds[1]);
+	daemon_log = pipe_fds[0];
+	address.sin_port = read_port();
+	memcpy(&raws.address, &address, sizeof(address));
+}
+
+/* ---- appends ------------------------------------------------------------ */
+
+struct busy_slot {
+	uint32_t seq;
+	uint64_t number;	/* of the append in flight */
+	bool is_waiting;
+};
+
+static struct busy_slot slots[BUSY_SLOTS];
+static uint64_t next_number, acknowledged, resent;
+static rf_handle_t handle;
+static uint32_t open_id;
+static uint64_t open_tag;
+static uint32_t control_seq;
+
+static void post_append(uint16_t slot)
+{
+	static uint8_t message[RAWS_MSG_MAX];
+	uint8_t record[RECORD];
+	const struct rf_args args = {
+		.code = RF_OP_WRITE,
+		.write = { .open = open_id, .flags = RF_WRITE_APPEND,
+			   .data = { record, RECORD } },
+	};
+
+	rf_store_u64(record, slots[slot].number);
+	raws_post(&raws, message,
+		  raws_encode(&raws, message, slot, slots[slot].seq, &handle,
+			      &args, 1));
+}
+
+static void begin_append(uint16_t slot)
+{
+	slots[slot].seq++;
+	slots[slot].number = next_number++;
+	slots[slot].is_waiting = true;
+}
+
+static void took(struct raws *from)
+{
+	struct busy_slot *slot = &slots[from->header.slot];
+
+	if (from->header.type != RF_MSG_REPLY ||
+	    from->header.slot >= BUSY_SLOTS)
+		return;
+	cr_assert(slot->is_waiting && from->header.seq == slot->seq);
+	cr_assert_eq(from->results[from->count - 1].status, RF_ST_OK, "%s",
+		     rf_status_name(from->results[from->count - 1].status));
+	slot->is_waiting = false;
+	acknowledged++;
+}
+
+static bool all_wait(void)
+{
+	for (unsigned int i = 0; i < BUSY_SLOTS; i++)
+		if (!slots[i].is_waiting)
+			return false;
+	return true;
+}
+
+/* Appends on all slots, until the time is over. */
+static void append_for(uint64_t ns)
+{
+	uint64_t end_ns = rf_now_ns() + ns;
+
+	while (rf_now_ns() < end_ns) {
+		for (uint16_t slot = 0; slot < BUSY_SLOTS; slot++) {
+			if (slots[slot].is_waiting)
+				continue;
+			begin_append(slot);
+			post_append(slot);
+			srig_until(&rig, !raws.is_sending);
+		}
+		srig_until(&rig, !all_wait() || rf_now_ns() >= end_ns);
+		cr_assert_lt(next_number, RECORDS_MAX);
+	}
+}
+
+static void resume(void)
+{
+	const struct rf_args identity = { .code = RF_OP_IDENTITY,
+					  .identity = { .index = 1 } };
+	const struct rf_args reclaim = {
+		.code = RF_OP_RECLAIM,
+		.reclaim = { handle, open_id, RW, open_tag },
+	};
+	const struct rf_args done = { .code = RF_OP_RECLAIM_DONE };
+	const struct rf_args all[] = { identity, reclaim, done };
+
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
+	cr_assert(raws.resumed.flags & RF_RESUME_RESTARTED);
+	cr_assert_eq(raws_run(&raws, RAWS_SLOTS, ++control_seq, NULL, all, 3),
+		     RF_ST_OK);
+	for (uint16_t slot = 0; slot < BUSY_SLOTS; slot++) {
+		if (!slots[slot].is_waiting)
+			continue;
+		resent++;
+		post_append(slot);
+		srig_until(&rig, !slots[slot].is_waiting && !raws.is_sending);
+	}
+}
+
+/* ---- what is in the file ------------------------------------------------ */
+
+static void check_file(void)
+{
+	uint8_t *seen = calloc(1, next_number);
+	uint64_t offset = 0, size;
+
+	cr_assert_eq(RAWS_RUN(&raws, 6, 1, &handle,
+			      { .code = RF_OP_GETATTR }), RF_ST_OK);
+	size = RAWS_RES(&raws, 0, getattr).attr.size;
+	cr_assert_eq(size, next_number * RECORD, "%llu appends, %llu bytes",
+		     (unsigned long long)next_number,
+		     (unsigned long long)size);
+	for (uint32_t seq = 2; offset < size; seq++) {
+		const rf_blob_t *data;
+
+		cr_assert_eq(RAWS_RUN(&raws, 6, seq, &handle,
+				      { .code = RF_OP_READ,
+					.read = { open_id, offset, 4096 } }),
+			     RF_ST_OK);
+		data = &RAWS_RES(&raws, 0, read).data;
+		cr_assert_gt(data->size, 0);
+		for (uint32_t at = 0; at + RECORD <= data->size; at += RECORD) {
+			uint64_t number = rf_load_u64(
+				(const uint8_t *)data->bytes + at);
+
+			cr_assert_lt(number, next_number);
+			cr_assert_not(seen[number], "append %llu is there twice",
+				      (unsigned long long)number);
+			seen[number] = 1;
+		}
+		offset += data->size / RECORD * RECORD;
+	}
+	free(seen);
+}
+
+Test(server_killed, each_append_is_in_the_file_once)
+{
+	const char *text = getenv("RF_SEED");
+	unsigned int seed = text ? (unsigned int)strtoul(text, NULL, 10)
+				 : (unsigned int)time(NULL);
+
+	printf("RF_SEED=%u\n", seed);
+	fflush(stdout);
+	srand(seed);
+	srig_open(&rig, "iwarp");
+	raws_init(&rig, &raws);
+	start_daemon();
+	raws_begin(&raws);
+	cr_assert_eq(RAWS_RUN(&raws, 7, 1, &raws.reply.root, {
+		.code = RF_OP_CREATE,
+		.create = { sname("log"), 0644, RW } }), RF_ST_OK);
+	handle = RAWS_RES(&raws, 0, create).handle;
+	open_id = RAWS_RES(&raws, 0, create).open;
+	open_tag = RAWS_RES(&raws, 0, create).tag;
+	/* raws_begin() has used slot 0. */
+	slots[0].seq = 1;
+	raws.took = took;
+	/* Nobody has a name for it: the open alone keeps it. */
+	cr_assert_eq(RAWS_RUN(&raws, 7, 2, &raws.reply.root, {
+		.code = RF_OP_UNLINK, .unlink = { sname("log") } }), RF_ST_OK);
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		append_for((uint64_t)(rand() % 30000) * 1000);
+		/* What is on its way now counts as lost. */
+		raws.took = NULL;
+		kill_daemon();
+		raws_cut(&raws);
+		raws.took = took;
+		start_daemon();
+		resume();
+	}
+	printf("%llu appends, %u kills, %llu resent\n",
+	       (unsigned long long)acknowledged, ROUNDS,
+	       (unsigned long long)resent);
+	cr_assert_eq(acknowledged, next_number);
+	cr_assert_gt(resent, 0);
+	check_file();
+	raws_cut(&raws);
+	srig_close(&rig);
+}
