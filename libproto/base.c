@@ -44,6 +44,7 @@ void rf_log_capture(struct rf_log_capture *capture)
 }
 
 /* A whole line or nothing of it. */
+__attribute__((format(printf, 2, 0)))
 static void append(struct rf_log_capture *capture, const char *format,
 		   va_list args)
 {

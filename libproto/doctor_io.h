@@ -10,6 +10,18 @@
 /* A netlink socket on which recv() gives up after wait_ms; or negative errno. */
 int doctor_netlink_open(int protocol, unsigned int wait_ms);
 
+/*
+ * A row of netlink attributes, of rtnetlink and of the others: they are alike
+ * (struct nlattr, struct rtattr).
+ */
+struct doctor_attrs {
+	const uint8_t *at;
+	size_t left;
+};
+/* The next one; false: no more, or malformed. */
+bool doctor_next_attr(struct doctor_attrs *attrs, unsigned int *type,
+		      struct doctor_attrs *value);
+
 /* doctor_route.c: address, route, device.  [blocks] */
 void doctor_find_path(const struct doctor_question *question,
 		      struct doctor_path *path, bool may_ask_rdma_cm);

@@ -42,14 +42,8 @@ int doctor_netlink_open(int protocol, unsigned int wait_ms)
 
 /* ---- attributes ---------------------------------------------------------- */
 
-struct attrs {
-	const uint8_t *at;
-	size_t left;
-};
-
-/* The next attribute; false: no more, or malformed. */
-static bool next_attr(struct attrs *attrs, unsigned int *type,
-		      struct attrs *value)
+bool doctor_next_attr(struct doctor_attrs *attrs, unsigned int *type,
+		      struct doctor_attrs *value)
 {
 	struct nlattr header;
 	size_t step;
@@ -68,20 +62,20 @@ static bool next_attr(struct attrs *attrs, unsigned int *type,
 	return true;
 }
 
-static bool find_attr(struct attrs attrs, unsigned int wanted,
-		      struct attrs *value)
+static bool find_attr(struct doctor_attrs attrs, unsigned int wanted,
+		      struct doctor_attrs *value)
 {
 	unsigned int type;
 
-	while (next_attr(&attrs, &type, value))
+	while (doctor_next_attr(&attrs, &type, value))
 		if (type == wanted)
 			return true;
 	return false;
 }
 
-static uint64_t number_of(struct attrs attrs, unsigned int wanted)
+static uint64_t number_of(struct doctor_attrs attrs, unsigned int wanted)
 {
-	struct attrs value;
+	struct doctor_attrs value;
 	uint64_t number = 0;
 
 	if (!find_attr(attrs, wanted, &value) || value.left > sizeof(number))
@@ -90,9 +84,9 @@ static uint64_t number_of(struct attrs attrs, unsigned int wanted)
 	return number;
 }
 
-static bool is_text(struct attrs attrs, unsigned int wanted, const char *text)
+static bool is_text(struct doctor_attrs attrs, unsigned int wanted, const char *text)
 {
-	struct attrs value;
+	struct doctor_attrs value;
 
 	return find_attr(attrs, wanted, &value) &&
 	       value.left == strlen(text) + 1 &&
@@ -101,7 +95,7 @@ static bool is_text(struct attrs attrs, unsigned int wanted, const char *text)
 
 /* ---- asking -------------------------------------------------------------- */
 
-typedef void (*take_fn)(struct attrs attrs, void *context);
+typedef void (*take_fn)(struct doctor_attrs attrs, void *context);
 
 /* One datagram of a dump; 1: go on, 0: it was the last one. */
 static int take_datagram(const uint8_t *at, size_t size, take_fn take,
@@ -123,7 +117,7 @@ static int take_datagram(const uint8_t *at, size_t size, take_fn take,
 			memcpy(&err, at + sizeof(header), sizeof(err));
 			return err;
 		}
-		take((struct attrs){ at + sizeof(header),
+		take((struct doctor_attrs){ at + sizeof(header),
 				     header.nlmsg_len - sizeof(header) },
 		     context);
 		if (!(header.nlmsg_flags & NLM_F_MULTI))
@@ -176,15 +170,15 @@ struct asking {
 	int indexes[DOCTOR_DEVICES_MAX];	/* -1: not known */
 };
 
-static void take_summary(struct attrs attrs, struct doctor_device *device)
+static void take_summary(struct doctor_attrs attrs, struct doctor_device *device)
 {
-	struct attrs table, entry;
+	struct doctor_attrs table, entry;
 	unsigned int type;
 
 	if (!find_attr(attrs, RDMA_NLDEV_ATTR_RES_SUMMARY, &table))
 		return;
 	device->has_resources = true;
-	while (next_attr(&table, &type, &entry)) {
+	while (doctor_next_attr(&table, &type, &entry)) {
 		uint64_t used = number_of(
 			entry, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR);
 		const unsigned int name =
@@ -201,7 +195,7 @@ static void take_summary(struct attrs attrs, struct doctor_device *device)
 	}
 }
 
-static void take_device(struct attrs attrs, void *context)
+static void take_device(struct doctor_attrs attrs, void *context)
 {
 	struct asking *asking = context;
 
@@ -219,7 +213,7 @@ static void take_device(struct attrs attrs, void *context)
 /* ---- what our programs hold ---------------------------------------------- */
 
 static struct doctor_program *owner(struct doctor_facts *facts,
-				    struct attrs entry)
+				    struct doctor_attrs entry)
 {
 	const int pid = (int)number_of(entry, RDMA_NLDEV_ATTR_RES_PID);
 
@@ -229,28 +223,28 @@ static struct doctor_program *owner(struct doctor_facts *facts,
 	return NULL;
 }
 
-static void take_qps(struct attrs attrs, void *context)
+static void take_qps(struct doctor_attrs attrs, void *context)
 {
-	struct attrs table, entry;
+	struct doctor_attrs table, entry;
 	struct doctor_program *program;
 	unsigned int type;
 
 	if (!find_attr(attrs, RDMA_NLDEV_ATTR_RES_QP, &table))
 		return;
-	while (next_attr(&table, &type, &entry))
+	while (doctor_next_attr(&table, &type, &entry))
 		if ((program = owner(context, entry)))
 			program->qps++;
 }
 
-static void take_cqs(struct attrs attrs, void *context)
+static void take_cqs(struct doctor_attrs attrs, void *context)
 {
-	struct attrs table, entry;
+	struct doctor_attrs table, entry;
 	struct doctor_program *program;
 	unsigned int type;
 
 	if (!find_attr(attrs, RDMA_NLDEV_ATTR_RES_CQ, &table))
 		return;
-	while (next_attr(&table, &type, &entry))
+	while (doctor_next_attr(&table, &type, &entry))
 		if ((program = owner(context, entry))) {
 			uint32_t depth = (uint32_t)number_of(
 				entry, RDMA_NLDEV_ATTR_RES_CQE);
@@ -261,15 +255,15 @@ static void take_cqs(struct attrs attrs, void *context)
 		}
 }
 
-static void take_mrs(struct attrs attrs, void *context)
+static void take_mrs(struct doctor_attrs attrs, void *context)
 {
-	struct attrs table, entry;
+	struct doctor_attrs table, entry;
 	struct doctor_program *program;
 	unsigned int type;
 
 	if (!find_attr(attrs, RDMA_NLDEV_ATTR_RES_MR, &table))
 		return;
-	while (next_attr(&table, &type, &entry))
+	while (doctor_next_attr(&table, &type, &entry))
 		if ((program = owner(context, entry))) {
 			program->mrs++;
 			program->mr_bytes += number_of(

@@ -104,7 +104,9 @@ static void judge_mtu(const struct doctor_facts *facts,
 
 static void gid_text(const struct doctor_gid *gid, char out[64])
 {
-	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw))
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (memcmp(gid->raw, mapped, sizeof(mapped)) == 0)
 		inet_ntop(AF_INET, gid->raw + 12, out, 64);
 	else
 		inet_ntop(AF_INET6, gid->raw, out, 64);

@@ -100,59 +100,56 @@ static bool is_ours(const struct sockaddr_storage *addr)
 
 /* ---- the kernel's answer ------------------------------------------------- */
 
-static void copy_address(const struct rtattr *attr, int family,
+static void copy_address(const struct doctor_attrs *value, int family,
 			 struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->ss_family = (sa_family_t)family;
 	if (family == AF_INET)
-		memcpy(&((struct sockaddr_in *)out)->sin_addr, RTA_DATA(attr),
-		       4);
+		memcpy(&((struct sockaddr_in *)out)->sin_addr, value->at, 4);
 	else
-		memcpy(&((struct sockaddr_in6 *)out)->sin6_addr,
-		       RTA_DATA(attr), 16);
+		memcpy(&((struct sockaddr_in6 *)out)->sin6_addr, value->at, 16);
 }
 
-static void take_attr(const struct rtattr *attr, int family,
-		      struct doctor_path *path)
+static void take_attr(unsigned int type, const struct doctor_attrs *value,
+		      int family, struct doctor_path *path)
 {
 	const size_t size = family == AF_INET ? 4 : 16;
 	struct sockaddr_storage addr;
 	unsigned int index;
 
-	if (attr->rta_type == RTA_OIF &&
-	    RTA_PAYLOAD(attr) == sizeof(index)) {
-		memcpy(&index, RTA_DATA(attr), sizeof(index));
+	if (type == RTA_OIF && value->left == sizeof(index)) {
+		memcpy(&index, value->at, sizeof(index));
 		if (!if_indextoname(index, path->netdev))
 			path->netdev[0] = '\0';
-	} else if (RTA_PAYLOAD(attr) != size) {
+	} else if (value->left != size) {
 		return;
-	} else if (attr->rta_type == RTA_PREFSRC) {
-		copy_address(attr, family, &path->source);
+	} else if (type == RTA_PREFSRC) {
+		copy_address(value, family, &path->source);
 		address_text(&path->source, path->source_text);
-	} else if (attr->rta_type == RTA_GATEWAY) {
-		copy_address(attr, family, &addr);
+	} else if (type == RTA_GATEWAY) {
+		copy_address(value, family, &addr);
 		address_text(&addr, path->gateway);
 	}
 }
 
-static int take_answer(const struct nlmsghdr *header, struct doctor_path *path)
+static int take_route(const uint8_t *at, size_t size, struct doctor_path *path)
 {
-	const struct rtmsg *route = NLMSG_DATA(header);
-	const struct rtattr *attr = RTM_RTA(route);
-	unsigned int left = (unsigned int)RTM_PAYLOAD(header);
+	struct doctor_attrs attrs, value;
+	struct rtmsg route;
+	unsigned int type;
 
-	if (header->nlmsg_type == NLMSG_ERROR)
-		return ((const struct nlmsgerr *)NLMSG_DATA(header))->error;
-	if (header->nlmsg_type != RTM_NEWROUTE)
+	if (size < NLMSG_ALIGN(sizeof(route)))
 		return -EPROTO;
-	path->is_local = route->rtm_type == RTN_LOCAL;
-	if (route->rtm_type == RTN_UNREACHABLE ||
-	    route->rtm_type == RTN_BLACKHOLE ||
-	    route->rtm_type == RTN_PROHIBIT)
+	memcpy(&route, at, sizeof(route));
+	path->is_local = route.rtm_type == RTN_LOCAL;
+	if (route.rtm_type == RTN_UNREACHABLE ||
+	    route.rtm_type == RTN_BLACKHOLE || route.rtm_type == RTN_PROHIBIT)
 		return -ENETUNREACH;
-	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
-		take_attr(attr, route->rtm_family, path);
+	attrs.at = at + NLMSG_ALIGN(sizeof(route));
+	attrs.left = size - NLMSG_ALIGN(sizeof(route));
+	while (doctor_next_attr(&attrs, &type, &value))
+		take_attr(type, &value, route.rtm_family, path);
 	if (path->is_local) {
 		path->source = path->address;
 		memcpy(path->source_text, path->address_text,
@@ -160,6 +157,26 @@ static int take_answer(const struct nlmsghdr *header, struct doctor_path *path)
 		netdev_of(&path->address, path->netdev);
 	}
 	return 0;
+}
+
+static int take_answer(const uint8_t *at, size_t size, struct doctor_path *path)
+{
+	struct nlmsghdr header;
+	int err;
+
+	if (size < sizeof(header))
+		return -EPROTO;
+	memcpy(&header, at, sizeof(header));
+	if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > size)
+		return -EPROTO;
+	at += sizeof(header);
+	size = header.nlmsg_len - sizeof(header);
+	if (header.nlmsg_type == RTM_NEWROUTE)
+		return take_route(at, size, path);
+	if (header.nlmsg_type != NLMSG_ERROR || size < sizeof(err))
+		return -EPROTO;
+	memcpy(&err, at, sizeof(err));
+	return err;
 }
 
 struct route_request {
@@ -172,14 +189,14 @@ static void add_address(struct route_request *request, unsigned short type,
 			const struct sockaddr_storage *addr)
 {
 	const size_t at = NLMSG_ALIGN(request->header.nlmsg_len);
-	struct rtattr *attr = (struct rtattr *)((char *)request + at);
+	struct rtattr attr = { .rta_type = type };
 	size_t size;
 	const void *bytes = bytes_of(addr, &size);
 
-	attr->rta_type = type;
-	attr->rta_len = (unsigned short)RTA_LENGTH(size);
-	memcpy(RTA_DATA(attr), bytes, size);
-	request->header.nlmsg_len = (uint32_t)at + attr->rta_len;
+	attr.rta_len = (unsigned short)RTA_LENGTH(size);
+	memcpy((char *)request + at, &attr, sizeof(attr));
+	memcpy((char *)request + at + RTA_LENGTH(0), bytes, size);
+	request->header.nlmsg_len = (uint32_t)at + attr.rta_len;
 	if (type == RTA_DST)
 		request->route.rtm_dst_len = (unsigned char)(size * 8);
 	else
@@ -197,7 +214,7 @@ static int ask_kernel(struct doctor_path *path,
 		.route = { .rtm_family = (unsigned char)
 				   path->address.ss_family },
 	};
-	_Alignas(8) char answer[ANSWER_MAX];
+	uint8_t answer[ANSWER_MAX];
 	int fd = doctor_netlink_open(NETLINK_ROUTE, ANSWER_MS);
 	ssize_t got;
 
@@ -218,9 +235,7 @@ static int ask_kernel(struct doctor_path *path,
 	close(fd);
 	if (got < 0)
 		return -errno;
-	if (!NLMSG_OK((const struct nlmsghdr *)answer, (size_t)got))
-		return -EPROTO;
-	return take_answer((const struct nlmsghdr *)answer, path);
+	return take_answer(answer, (size_t)got, path);
 }
 
 /* ---- rdma_cm ------------------------------------------------------------- */

@@ -54,6 +54,7 @@ static void make_folders(char *path)
 	}
 }
 
+__attribute__((format(printf, 2, 0)))
 static void full_path(char out[512], const char *format, va_list args)
 {
 	int at = snprintf(out, 512, "%s/", doctor_root);
