@@ -240,14 +240,12 @@ int txn_may_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	return err ? err : may_setattr(cred, &slot->inode, args, may_write);
 }
 
-void inode_kill_priv(struct txn *txn, struct slot *slot,
-		     const struct cred *cred)
+static void kill_caps(struct txn *txn, struct slot *slot)
 {
 	static const rf_name_t caps = { "security.capability", 19 };
 	struct inode *inode = &slot->inode;
 	uint8_t key[KEY_SIZE_MAX];
 
-	inode->mode &= ~bits_to_kill(cred, inode);
 	if (!(inode->flags & INODE_HAS_CAPS))
 		return;
 	if (txn_delete(txn, ENGINE_NAMES, key,
@@ -255,6 +253,24 @@ void inode_kill_priv(struct txn *txn, struct slot *slot,
 		return;
 	inode->flags &= (uint8_t)~INODE_HAS_CAPS;
 	inode->xattr_size -= caps.size + 1u;
+}
+
+void inode_kill_priv(struct txn *txn, struct slot *slot,
+		     const struct cred *cred)
+{
+	slot->inode.mode &= ~bits_to_kill(cred, &slot->inode);
+	kill_caps(txn, slot);
+}
+
+/* New data: what the old ones could do is no reason to trust these, whoever
+ * wrote them.  killer: also the set-id bits go; NULL: not for this writer. */
+static void kill_for_data(struct txn *txn, struct slot *slot,
+			  const struct cred *killer)
+{
+	if (killer)
+		inode_kill_priv(txn, slot, killer);
+	else
+		kill_caps(txn, slot);
 }
 
 static void set_mode(const struct cred *cred, struct inode *inode,
@@ -301,6 +317,8 @@ static void apply(struct txn *txn, const struct cred *cred, struct slot *slot,
 	/* Before the group changes: whose setgid is it? */
 	if (args->valid & (RF_SET_UID | RF_SET_GID | RF_SET_KILL_PRIV))
 		inode_kill_priv(txn, slot, cred);
+	else if (args->valid & RF_SET_SIZE)
+		kill_for_data(txn, slot, NULL);
 	if (args->valid & RF_SET_UID)
 		inode->uid = args->uid;
 	if (args->valid & RF_SET_GID)
@@ -367,8 +385,7 @@ int txn_wrote(struct txn *txn, uint64_t inode, uint64_t offset, uint64_t size,
 	*change_before = slot->inode.change;
 	if (size) {
 		data_changed(txn, slot, offset + size);
-		if (killer)
-			inode_kill_priv(txn, slot, killer);
+		kill_for_data(txn, slot, killer);
 	}
 	inode_to_attr(&slot->inode, out);
 	return 0;
@@ -388,8 +405,7 @@ int txn_allocated(struct txn *txn, uint64_t inode, uint64_t new_size,
 		return err;
 	*change_before = slot->inode.change;
 	data_changed(txn, slot, new_size);
-	if (killer)
-		inode_kill_priv(txn, slot, killer);
+	kill_for_data(txn, slot, killer);
 	inode_to_attr(&slot->inode, out);
 	return 0;
 }

@@ -335,6 +335,35 @@ STORE_TEST(a_privileged_write_drops_capabilities)
 	cr_assert_eq(list_x(&root_cred, out, 64), 0);
 }
 
+/* As on a disk: root's set-id programs stay that, but new data never inherit
+ * what a file could do. */
+STORE_TEST(data_of_whoever_drop_capabilities)
+{
+	const struct rf_setattr_args cut = { .valid = RF_SET_SIZE };
+	char out[64];
+	struct txn *txn;
+	uint64_t before;
+	rf_attr_t attr;
+
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(set_x(&root_cred, "security.capability", "caps",
+				   0), 0);
+		txn = txn_begin(store);
+		if (i == 0)
+			cr_assert_eq(txn_wrote(txn, file, 0, 1, NULL, &before,
+					       &attr), 0);
+		else if (i == 1)
+			cr_assert_eq(txn_allocated(txn, file, 9, NULL, &before,
+						   &attr), 0);
+		else
+			cr_assert_eq(txn_setattr(txn, &root_cred, file, &cut,
+						 true, &before, &attr), 0);
+		cr_assert_eq(txn_commit(txn), 0);
+		cr_assert_eq(get_x(&root_cred, "security.capability", out, 64),
+			     -ENODATA, "change %d", i);
+	}
+}
+
 STORE_TEST(one_transaction_sees_its_own_attributes)
 {
 	struct txn *txn;
