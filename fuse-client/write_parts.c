@@ -73,7 +73,7 @@ static void begin_part(struct request *part, struct request *whole,
 	part->write.bytes = whole->write.bytes + at;
 	part->write.size = parts_size_at(&whole->write.parts, at);
 	part->write.done = 0;
-	part->write.flags = whole->write.flags;
+	part->write.flags = whole->write.flags | RF_WRITE_PART;
 	part->write.is_xattr = false;
 }
 

@@ -47,6 +47,7 @@ int config_init(struct config *config)
 		.opens = 16384,
 		.slots = 64,
 		.workers = 4,
+		.reactor_store = MIB,
 		.send_depth = 1024,
 		.cq_count = 8,
 		.cq_usec = 4,
@@ -286,6 +287,7 @@ static const struct word words[] = {
 	{ "slots", WORD_U32, AT(slots), 1, 1024, NULL },
 	/* 0: in the reactor, for simulation. */
 	{ "workers", WORD_U32, AT(workers), 0, 64, NULL },
+	{ "reactor-store", WORD_SIZE, AT(reactor_store), 0, 1024 * MIB, NULL },
 	{ "poll-us", WORD_U32, AT(poll_us), 0, 1000000, NULL },
 	/* Answers, binds and unbinds; the least is one answer of all grants. */
 	{ "send-depth", WORD_U32, AT(send_depth), 64, 4096, NULL },

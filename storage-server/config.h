@@ -65,6 +65,7 @@ struct config {
 	uint32_t opens;			/* of one session */
 	uint32_t slots;			/* requests in flight, of one session */
 	uint32_t workers;
+	uint64_t reactor_store;		/* bytes in one turn; workers the rest */
 	uint32_t poll_us;
 	uint32_t send_depth;		/* work queue of each connection */
 	uint32_t cq_count, cq_usec;	/* completion moderation */

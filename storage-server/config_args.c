@@ -43,6 +43,7 @@ static const struct option options[] = {
 	{ "durability", required_argument, NULL, OPT_WORD },
 	{ "reactors", required_argument, NULL, OPT_WORD },
 	{ "workers", required_argument, NULL, OPT_WORD },
+	{ "reactor-store", required_argument, NULL, OPT_WORD },
 	{ "log-level", required_argument, NULL, OPT_WORD },
 	{ "poll-us", required_argument, NULL, OPT_WORD },
 	{ "send-depth", required_argument, NULL, OPT_WORD },
@@ -91,6 +92,8 @@ static const char help[] =
 "  --grace-ms N           after a start, wait this long for all clients of\n"
 "                         before to come back (as --lease-ms)\n"
 "  --workers N            threads for what waits for the disk (4)\n"
+"  --reactor-store BYTES  the reactor stores so much by itself in one turn,\n"
+"                         the rest is for workers (1M)\n"
 "  --reactors N           1 in this version\n"
 "  --poll-us N            spin this long before sleeping (0)\n"
 "  --send-depth N         work queue of each connection (1024)\n"

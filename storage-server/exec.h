@@ -52,9 +52,6 @@ enum {
 	/* The largest result, but for data and link targets: WRITE's with
 	 * RF_GRANTS_MAX slots, 8 + 8 + 4 + 8 + 120 + 2 + 16 * 24 bytes. */
 	EXEC_RESULT_ROOM = 560,
-	/* Writes up to this run in the reactor: about 20 us, less than handing
-	 * them over and back. */
-	EXEC_WRITE_INLINE = 64 * 1024,
 	EXEC_COPY_MAX = 16 << 20,	/* of one COPY; the client asks again */
 };
 

@@ -2,7 +2,8 @@
 /*
  * exec_write.c - WRITE, COPY and FSYNC
  *
- *	WRITE: hold slots -> mark -> data (reactor or worker) -> size and time
+ *	WRITE: hold slots -> mark -> data (reactor or worker, see pace.h)
+ *	       -> size and time
  *
  * Operation.  Writes share the inode, also those that leave a gap, since beyond
  * the size there are but zeroes and what others are just writing there.  Only if
@@ -110,6 +111,19 @@ static bool must_be_alone(const struct exec *e, uint64_t size)
 	       object_has_rest(e->objects[0]);
 }
 
+static bool may_store_here(struct exec *e)
+{
+	const struct config *config = e->server->config;
+
+	if (config->workers == 0)	/* it would be us, only later */
+		return true;
+	if (e->args.write.flags & RF_WRITE_PART && e->work.size > PACE_SMALL)
+		return false;
+	return pace_take(&e->server->pace,
+			 rf_reactor_now_ns(e->server->reactor), e->work.size,
+			 config->reactor_store);
+}
+
 static int write_marked(struct exec *e);
 
 static int write_done(struct exec *e)
@@ -141,6 +155,15 @@ static int write_done(struct exec *e)
 	return exec_stale(err);
 }
 
+static int store_here(struct exec *e)
+{
+	uint64_t start_ns = rf_now_ns();
+
+	e->work.err = write_work(e);
+	pace_took(&e->server->pace, start_ns, rf_now_ns());
+	return write_done(e);
+}
+
 static int write_marked(struct exec *e)
 {
 	const struct rf_write_args *args = &e->args.write;
@@ -164,10 +187,8 @@ static int write_marked(struct exec *e)
 		return exec_mark(e, inode, true, write_marked);
 	e->work.old_size = attr.size;
 	e->work.checks_crc = e->session->uses_crc;
-	if (e->work.size > EXEC_WRITE_INLINE)
-		return exec_offload(e, write_work, write_done);
-	e->work.err = write_work(e);
-	return write_done(e);
+	return may_store_here(e) ? store_here(e)
+				 : exec_offload(e, write_work, write_done);
 }
 
 static int write_held(struct exec *e)

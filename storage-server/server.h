@@ -13,6 +13,7 @@
  *	exec*.c     what a request does, operation by operation
  *	staging.c   lend.c  grants.c  slice.c   memory lent to clients
  *	busy.c      who has an inode while workers use it
+ *	pace.c      what the reactor stores by itself, and what workers do
  *	access.c    peer_user.c         who may come
  *	store.h     names, attributes, data: the other half of the server
  *
@@ -44,6 +45,7 @@
 #include "access.h"
 #include "busy.h"
 #include "config.h"
+#include "pace.h"
 #include "slice.h"
 #include "staging.h"
 #include "store.h"
@@ -104,6 +106,7 @@ struct server {
 	struct export *exports;
 
 	struct busy busy;
+	struct pace pace;
 	struct staging staging;
 	struct penalties penalties;
 	struct rf_list greetings;	/* oldest first */

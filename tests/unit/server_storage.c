@@ -27,6 +27,7 @@ static uint8_t data[MIB], out[MIB];
 static _Atomic int writes_until_full = -1;	/* of pwrite(); -1: never */
 static _Atomic int failing_syncs;
 static _Atomic bool workers_are_held;	/* before they write */
+static _Atomic int slow_writes;		/* wait for the disk */
 
 static bool is_data_file(int fd)
 {
@@ -44,6 +45,10 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	while (atomic_load(&workers_are_held) && gettid() != getpid() &&
 	       is_data_file(fd))
 		sched_yield();
+	if (atomic_load(&slow_writes) > 0 && is_data_file(fd)) {
+		atomic_fetch_sub(&slow_writes, 1);
+		usleep(2 * PACE_SLOW_MS * 1000);
+	}
 	if (atomic_load(&writes_until_full) >= 0 && is_data_file(fd) &&
 	    atomic_fetch_sub(&writes_until_full, 1) == 0) {
 		errno = ENOSPC;
@@ -215,12 +220,13 @@ struct block {
 	struct rf_buf *buf;
 };
 
-static void start_block(struct block *block, const rf_handle_t *handle,
-			uint32_t open, uint64_t offset, uint64_t seed)
+static void start_flagged(struct block *block, const rf_handle_t *handle,
+			  uint32_t open, uint64_t offset, uint64_t seed,
+			  uint32_t flags)
 {
 	struct rf_args args = {
 		.code = RF_OP_WRITE,
-		.write = { .open = open, .offset = offset },
+		.write = { .open = open, .offset = offset, .flags = flags },
 	};
 
 	block->buf = rf_pool_get(rig.pool, MIB);
@@ -235,6 +241,19 @@ static void start_block(struct block *block, const rf_handle_t *handle,
 	block->call.call.inv_key = block->slot.rkey;
 	block->call.call.identity = 1;
 	scall_submit(&block->call);
+}
+
+static void start_block(struct block *block, const rf_handle_t *handle,
+			uint32_t open, uint64_t offset, uint64_t seed)
+{
+	start_flagged(block, handle, open, offset, seed, 0);
+}
+
+/* It is left to a worker. */
+static void start_part(struct block *block, const rf_handle_t *handle,
+		       uint32_t open, uint64_t offset, uint64_t seed)
+{
+	start_flagged(block, handle, open, offset, seed, RF_WRITE_PART);
 }
 
 static unsigned int end_block(struct block *block)
@@ -348,6 +367,63 @@ static bool is_at_work(void)
 	return false;
 }
 
+/* A store that a busy machine held up is no sign of the disk. */
+static void forget_pace(void)
+{
+	rig.server->pace = (struct pace){ .turn_ns = 0 };
+}
+
+/* Alone it costs no hand-over between threads; of a larger write it does. */
+SCENARIO(a_write_on_its_own_is_stored_at_once)
+{
+	static struct block blocks[2];
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	get_slots(blocks, 2);
+	atomic_store(&workers_are_held, true);
+	forget_pace();
+	start_block(&blocks[0], &handle, open, 0, 1);
+	cr_assert_eq(end_block(&blocks[0]), RF_ST_OK, "while none works");
+	start_part(&blocks[1], &handle, open, MIB, 2);
+	srig_until(&rig, is_at_work());
+	forget_pace();
+	start_block(&blocks[0], &handle, open, 0, 3);
+	cr_assert_eq(end_block(&blocks[0]), RF_ST_OK);
+	cr_assert(is_at_work(), "the part waits still");
+	atomic_store(&workers_are_held, false);
+	cr_assert_eq(end_block(&blocks[1]), RF_ST_OK);
+	spattern(data, MIB, 3);
+	cr_assert_eq(sread(&client, &handle, open, 0, MIB, out), MIB);
+	cr_assert_arr_eq(out, data, MIB);
+	end();
+}
+
+/* The disk makes a writer wait: the next ones are left to workers. */
+SCENARIO(a_slow_disk_does_not_hold_the_reactor)
+{
+	static struct block block;
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	get_slots(&block, 1);
+	forget_pace();
+	atomic_store(&slow_writes, 1);
+	start_block(&block, &handle, open, 0, 1);
+	cr_assert_eq(end_block(&block), RF_ST_OK);
+	cr_assert_eq(rig.server->pace.slow_stores, 1);
+	atomic_store(&workers_are_held, true);
+	start_block(&block, &handle, open, 0, 2);
+	srig_until(&rig, is_at_work());
+	atomic_store(&workers_are_held, false);
+	cr_assert_eq(end_block(&block), RF_ST_OK);
+	end();
+}
+
 /*
  * A write with a gap is on a worker while another, in the gap, fails: the one
  * that comes back finds that the gap is not clean, and clears it.
@@ -363,7 +439,7 @@ SCENARIO(a_gap_is_cleared_of_what_failed_meanwhile)
 	handle = make_filled("a", &open);
 	get_slots(&block, 1);
 	atomic_store(&workers_are_held, true);
-	start_block(&block, &handle, open, MIB, 9);
+	start_part(&block, &handle, open, MIB, 9);
 	srig_until(&rig, is_at_work());
 	/* What the failed one does, as its worker would. */
 	cr_assert_eq(object_get(rig.server->store, handle.inode, &object), 0);
