@@ -16,6 +16,7 @@ struct file {
 	struct inode *inode;		/* referenced */
 	uint32_t open;			/* the server's number */
 	bool is_direct;			/* past the page cache */
+	bool is_parallel;		/* its writers don't take turns */
 	bool is_append;
 };
 

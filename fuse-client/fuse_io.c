@@ -434,7 +434,8 @@ void fuse_io_reply_set(struct request *r)
 	reply_attr(r);
 }
 
-/* Past the page cache: writes side by side.  Else exact pages stay. */
+/* Past the page cache, perhaps with writes side by side.  Else exact pages
+ * stay. */
 static void fill_open(const struct file *file, struct fuse_open_out *out)
 {
 	const struct inode *inode = file->inode;
@@ -442,7 +443,8 @@ static void fill_open(const struct file *file, struct fuse_open_out *out)
 	*out = (struct fuse_open_out){ .fh = file_fh(file) };
 	if (file->is_direct)
 		out->open_flags = FOPEN_DIRECT_IO |
-				  FOPEN_PARALLEL_DIRECT_WRITES;
+				  (file->is_parallel ?
+				   FOPEN_PARALLEL_DIRECT_WRITES : 0);
 	else if (!S_ISDIR(inode->attr.mode) && !inode->invalidation &&
 		 change_is_exact(&inode->change))
 		out->open_flags = FOPEN_KEEP_CACHE;

@@ -3,8 +3,10 @@
  * ops_file.c - open, create and release, of files and directories
  *
  * Operation.  The server counts opens, and rights are checked there once.  A
- * file that is opened with O_DIRECT or O_APPEND goes past the page cache: the
- * one asks for it, and where an append goes only the server knows.  Pages of
+ * file that is opened with O_DIRECT, O_APPEND or O_WRONLY goes past the page
+ * cache: the first asks for it, where an append goes only the server knows, and
+ * pages of a writer are of no use: each write is sent at once and its file's
+ * pages are dropped after it, so to fill them would be one copy more.  Pages of
  * other files stay over an open if they are exact; else the kernel drops them
  * as it opens, and the answer need not wait for an invalidation.  Closing
  * sends nothing that anybody waits for: every write was answered already, so
@@ -54,8 +56,11 @@ static bool add_file(struct request *r, struct inode *inode, uint32_t open)
 		return false;
 	}
 	r->file->is_append = (flags & O_APPEND) != 0;
-	r->file->is_direct = (flags & (O_APPEND | O_DIRECT)) != 0 &&
-			     S_ISREG(inode->attr.mode);
+	r->file->is_parallel = (flags & (O_APPEND | O_DIRECT)) != 0 &&
+			       S_ISREG(inode->attr.mode);
+	r->file->is_direct = r->file->is_parallel ||
+			     ((flags & O_ACCMODE) == O_WRONLY &&
+			      S_ISREG(inode->attr.mode));
 	return true;
 }
 

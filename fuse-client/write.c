@@ -69,6 +69,10 @@ static void note(struct request *r, const struct rf_write_results *in)
 	/* Put elsewhere (an append): pages that the kernel kept are wrong. */
 	if (in->offset != r->write.offset + r->write.done)
 		change->is_mixed = true;
+	/* Past the page cache: what was read while it waited in the kernel may
+	 * be older, and kernels before 6.6 keep all pages. */
+	if (r->file->is_direct && change->has_pages)
+		change->is_mixed = true;
 }
 
 static int take_slots_back(struct request *r, const rf_grants_t *rearmed)
