@@ -28,6 +28,10 @@
  * Errors.  done() gets a negative errno when there is no answer: -ECONNRESET
  * and the like (the channel is gone; the request may have been run), -ECANCELED
  * (never sent).
+ *
+ * A client that has a lost() outlives its connections: calls wait for the next
+ * one, and each is run once.  The message of a call is changed by a loss:
+ * returns and one-sided works are taken out.
  */
 #ifndef RF_RPC_H
 #define RF_RPC_H
@@ -65,7 +69,11 @@ struct rf_client_config {
 };
 
 struct rf_client_events {
-	/* The session is open; reply is valid during the call. */
+	/*
+	 * The session is open; reply is valid during the call.  Once more after
+	 * rf_client_forget(): another session; only control calls pass until
+	 * rf_client_go_on().
+	 */
 	void (*opened)(struct rf_client *client,
 		       const struct rf_hello_reply *reply);
 	/*
@@ -81,6 +89,21 @@ struct rf_client_events {
 	 */
 	void (*message)(struct rf_client *client, const void *message,
 			size_t size);
+	/*
+	 * The connection is lost, or an attempt at the next one has failed, and
+	 * the session may go on: calls are kept.  Call rf_client_reconnect(),
+	 * from here or later.  err as of closed(); -ESTALE: the server says
+	 * that the session is over, see rf_client_forget(); -EREMCHG: another
+	 * store than the one we know answers there.  NULL: closed() comes
+	 * instead.
+	 */
+	void (*lost)(struct rf_client *client, int err, const char *reason);
+	/*
+	 * The session goes on over a new connection.  Until
+	 * rf_client_go_on() only control calls pass.
+	 */
+	void (*resumed)(struct rf_client *client,
+			const struct rf_resume_reply *reply);
 };
 
 /*
@@ -107,6 +130,44 @@ uint64_t rf_client_features(const struct rf_client *client);
 /* Drop the connection at once; calls end with -ECANCELED, then closed(). */
 void rf_client_abort(struct rf_client *client);
 
+/*
+ * Close the connection, because of err and what: lost() follows, or closed().
+ * Nothing if there is none.
+ */
+void rf_client_drop(struct rf_client *client, int err, const char *what);
+
+/*
+ * After lost(): connect to this address and say RESUME, or HELLO if the session
+ * was forgotten; ends in resumed(), opened() or lost().  After an error nothing
+ * has changed.
+ */
+int rf_client_reconnect(struct rf_client *client,
+			const struct sockaddr_storage *address,
+			socklen_t address_size);
+
+/*
+ * After resumed(), or a later opened(): send again what has no answer, then what
+ * waits.  A request
+ * that changes something goes out as it was, on its slot with its sequence
+ * number, so that it is not run twice; but its pieces name no slot of any grant
+ * (what they had is gone), so a WRITE by slots that was not run is answered
+ * BAD_GRANT.  Others are sent as new ones.
+ */
+void rf_client_go_on(struct rf_client *client);
+
+/*
+ * After lost(): the session is over.  Each call ends with -ESTALE (may_have_run
+ * says if it was sent, and changes something); it may be submitted again from
+ * its done(), to be sent in the next session.
+ */
+void rf_client_forget(struct rf_client *client);
+
+/*
+ * Say something, if nothing was sent for idle_ms: it keeps the session's lease.
+ * Milliseconds that such a message of ours has been without an answer.
+ */
+uint64_t rf_client_keep(struct rf_client *client, uint32_t idle_ms);
+
 struct rf_call {
 	/* ---- the caller's, before submit; zero the rest once ---- */
 	/*
@@ -126,6 +187,12 @@ struct rf_call {
 	uint16_t identity;
 	bool is_control;		/* on a control slot */
 	/*
+	 * Nobody waits for it any more.  Sent again after a loss, it is
+	 * answered before calls go that wait: none of them overtakes it.  May
+	 * be set at any time.
+	 */
+	bool holds_others;
+	/*
 	 * Posted before the message, in one batch with it: the one-sided WRITEs
 	 * of its data, fewer than send_depth.  Kept by the caller until done().
 	 */
@@ -143,6 +210,12 @@ struct rf_call {
 	uint32_t seq;
 	uint8_t state;
 	bool is_sent_done, is_answered;
+	bool is_holding;
+	/* ---- to be read in done() ---- */
+	bool was_resent;		/* answered after a loss */
+	bool was_voided;		/* its pieces name no slots any more */
+	bool may_have_run;		/* with an error: it was sent, and
+					 * changes something */
 };
 
 /*
@@ -190,6 +263,7 @@ void rf_client_bye(struct rf_client *client);
 
 struct rf_client_stats {
 	uint64_t calls;			/* sent, ours for returns included */
+	uint64_t losses, resent;
 	uint64_t queued, waits_for_slot, returns, server_msgs;
 	uint32_t slots_used, slots_used_most;
 };

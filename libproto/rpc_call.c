@@ -7,6 +7,8 @@
  * answer is here.  QUEUED frees the slot early; FINISHED is found by ticket.
  *
  *	WAITING -> SENT -> (QUEUED ->) idle, done()
+ *	           SENT -> LOST -> SENT	what changes something, in its slot
+ *	           SENT, QUEUED -> WAITING	else, at a loss
  *
  * Our own call carries returns of grants and acknowledgements that found no
  * other request to go with, at the end of a turn, and BYE.
@@ -28,7 +30,14 @@ enum call_state {
 	CALL_WAITING,
 	CALL_SENT,
 	CALL_QUEUED,
+	CALL_LOST,	/* to be sent again, in its slot */
 };
+
+static unsigned int slot_count_of(const struct rf_client *client)
+{
+	return (unsigned int)client->limits.slots +
+	       client->limits.control_slots;
+}
 
 /* ---- ending a call ------------ */
 
@@ -51,6 +60,13 @@ static void free_slot(struct rf_client *client, uint16_t slot)
 	client->slots[slot].call = NULL;
 	stack->slots[stack->count++] = slot;
 	client->stats.slots_used--;
+}
+
+/* It is answered or QUEUED: others may pass. */
+static void stop_holding(struct rf_client *client, struct rf_call *call)
+{
+	client->holding -= call->is_holding;
+	call->is_holding = false;
 }
 
 static void server_msg_taken(struct rf_client *client)
@@ -77,6 +93,7 @@ static void deliver(struct rf_call *call)
 	if (was_queued)
 		rf_list_remove(&call->link);
 	call->recv = NULL;
+	stop_holding(client, call);
 	end_call(client, call, 0, &reply);
 	rf_client_post_recv(recv);
 	if (was_queued)
@@ -113,14 +130,13 @@ static void answered(struct rf_call *call, struct rf_client_recv *recv)
 static struct rf_call *find_in_slot(struct rf_client *client,
 				    const struct rf_header *header)
 {
-	unsigned int slot_count = (unsigned int)client->limits.slots +
-				  client->limits.control_slots;
 	struct rf_call *call;
 
-	if (header->slot >= slot_count)
+	if (header->slot >= slot_count_of(client))
 		return NULL;
 	call = client->slots[header->slot].call;
-	if (!call || call->seq != header->seq || call->is_answered)
+	if (!call || call->state != CALL_SENT || call->seq != header->seq ||
+	    call->is_answered)
 		return NULL;
 	return call;
 }
@@ -165,6 +181,7 @@ static void take_queued(struct rf_client_recv *recv,
 			       header->slot, header->seq, header->ticket);
 		return;
 	}
+	stop_holding(client, call);
 	call->ticket = header->ticket;
 	call->state = CALL_QUEUED;
 	rf_list_push(&client->queued, &call->link);
@@ -249,6 +266,7 @@ static int post_call(struct rf_client *client, struct rf_call *call)
 	if (count > 0)
 		memcpy(client->batch, call->works,
 		       count * sizeof(client->batch[0]));
+	client->last_sent_ns = rf_reactor_now_ns(client->config.reactor);
 	client->batch[count] = (struct rf_work){
 		.code = call->inv_key ? RF_SEND_INV : RF_SEND,
 		.op = &call->op,
@@ -282,6 +300,13 @@ static int send_call(struct rf_client *client, struct rf_call *call,
 	return 0;
 }
 
+/* Encoded for a former session, whose messages might be larger. */
+static bool is_too_large(const struct rf_client *client,
+			 const struct rf_call *call)
+{
+	return call->msg_size > client->limits.msg_max;
+}
+
 /* Send what has a slot to take; -EAGAIN: the fabric has no room for all. */
 static int send_waiting(struct rf_client *client, enum rf_slot_kind kind)
 {
@@ -293,9 +318,49 @@ static int send_waiting(struct rf_client *client, enum rf_slot_kind kind)
 		struct rf_call *call = rf_container_of(waiting->next,
 						       struct rf_call, link);
 
+		if (is_too_large(client, call)) {
+			rf_list_remove(&call->link);
+			end_call(client, call, -EMSGSIZE, NULL);
+			continue;
+		}
 		err = send_call(client, call, stack->slots[stack->count - 1]);
 		if (!err)
 			stack->count--;
+	}
+	return err;
+}
+
+/* On its slot, with its number. */
+static int send_again(struct rf_client *client, struct rf_call *call)
+{
+	int err;
+
+	complete_header(client, call);
+	call->is_sent_done = call->is_answered = false;
+	err = post_call(client, call);
+	if (err)
+		return err;
+	client->msgs_acked = client->msgs_received;
+	client->lost_calls--;
+	call->state = CALL_SENT;
+	call->was_resent = true;
+	call->is_holding = call->holds_others;
+	client->holding += call->is_holding;
+	client->stats.calls++;
+	client->stats.resent++;
+	return 0;
+}
+
+static int send_lost(struct rf_client *client)
+{
+	int err = 0;
+
+	for (unsigned int i = 0;
+	     !err && client->lost_calls > 0 && i < slot_count_of(client); i++) {
+		struct rf_call *call = client->slots[i].call;
+
+		if (call && call->state == CALL_LOST)
+			err = send_again(client, call);
 	}
 	return err;
 }
@@ -304,10 +369,12 @@ void rf_client_pump(struct rf_client *client)
 {
 	int err;
 
-	if (client->is_closing || client->state < RF_CLIENT_OPEN)
+	if (client->is_closing || client->state < RF_CLIENT_RESUMED)
 		return;
 	err = send_waiting(client, RF_SLOT_CONTROL);
-	if (!err)
+	if (!err && client->state >= RF_CLIENT_OPEN)
+		err = send_lost(client);
+	if (!err && client->state >= RF_CLIENT_OPEN && client->holding == 0)
 		err = send_waiting(client, RF_SLOT_NORMAL);
 	if (err == -EAGAIN)
 		rf_client_hook_on(client);
@@ -318,11 +385,14 @@ void rf_client_pump(struct rf_client *client)
 /* True if a call has a slot but found no room in the fabric's queue. */
 static bool has_backlog(const struct rf_client *client)
 {
+	bool normal_go = client->holding == 0;
+
 	for (unsigned int kind = 0; kind < RF_SLOT_KINDS; kind++)
 		if (client->free[kind].count > 0 &&
+		    (kind == RF_SLOT_CONTROL || normal_go) &&
 		    !rf_list_is_empty(&client->waiting[kind]))
 			return true;
-	return false;
+	return client->lost_calls > 0;
 }
 
 void rf_client_submit(struct rf_client *client, struct rf_call *call)
@@ -331,7 +401,8 @@ void rf_client_submit(struct rf_client *client, struct rf_call *call)
 	call->client = client;
 	call->op.done = call_sent;
 	call->ticket = 0;
-	call->is_sent_done = call->is_answered = false;
+	call->is_sent_done = call->is_answered = call->is_holding = false;
+	call->was_resent = call->was_voided = call->may_have_run = false;
 	call->state = CALL_WAITING;
 	client->open_calls++;
 	rf_list_push(&client->waiting[call->is_control ? RF_SLOT_CONTROL
@@ -376,7 +447,7 @@ int rf_client_post(struct rf_client *client, const struct rf_work *works,
 
 void rf_client_return_grant(struct rf_client *client, uint32_t grant_id)
 {
-	if (client->is_closing)
+	if (client->is_closing || client->state < RF_CLIENT_RESUMED)
 		return;		/* they end with the connection */
 	if (client->return_count == RF_CLIENT_RETURNS_MAX) {
 		rf_client_fail(client, -EPROTO, "more than %u grants to return: "
@@ -441,6 +512,7 @@ void rf_client_send_returns(struct rf_client *client)
 	call->is_control = true;
 	call->done = returns_answered;
 	client->own_is_busy = true;
+	client->own_sent_ns = rf_reactor_now_ns(client->config.reactor);
 	rf_client_submit(client, call);
 }
 
@@ -452,7 +524,8 @@ static void end_of_turn(struct rf_hook *hook)
 
 	client->is_hooked = false;
 	rf_hook_remove(client->config.reactor, hook);
-	if (client->is_closing || client->state != RF_CLIENT_OPEN)
+	if (client->is_closing || client->state < RF_CLIENT_RESUMED ||
+	    client->state > RF_CLIENT_OPEN)
 		return;
 	rf_client_pump(client);
 	if (!client->own_is_busy &&
@@ -463,7 +536,8 @@ static void end_of_turn(struct rf_hook *hook)
 
 void rf_client_hook_on(struct rf_client *client)
 {
-	if (client->is_hooked || client->is_closing)
+	if (client->is_hooked || client->is_closing ||
+	    client->state == RF_CLIENT_AWAY)
 		return;
 	client->is_hooked = true;
 	rf_hook_add(client->config.reactor, &client->hook);
@@ -479,6 +553,74 @@ void rf_client_init_calls(struct rf_client *client)
 	client->hook.run = end_of_turn;
 }
 
+/* ---- from one connection to the next ------------ */
+
+/* In front of those that have not been sent yet. */
+static void wait_again(struct rf_client *client, struct rf_call *call)
+{
+	struct rf_list *waiting =
+		&client->waiting[call->is_control ? RF_SLOT_CONTROL
+						  : RF_SLOT_NORMAL];
+
+	call->state = CALL_WAITING;
+	call->ticket = 0;
+	call->is_sent_done = call->is_answered = false;
+	rf_list_push(waiting->next, &call->link);
+}
+
+static void lose_in_slot(struct rf_client *client, uint16_t slot)
+{
+	struct rf_call *call = client->slots[slot].call;
+
+	RF_ASSERT(call->is_sent_done && !call->is_answered);
+	call->is_holding = false;
+	if (call == &client->own_call) {
+		free_slot(client, slot);
+		end_call(client, call, -ECONNRESET, NULL);
+	} else if (!call->is_control && rf_call_modifies(call)) {
+		call->state = CALL_LOST;
+		client->lost_calls++;
+	} else {
+		free_slot(client, slot);
+		wait_again(client, call);
+	}
+}
+
+static void strip_waiting(struct rf_list *waiting)
+{
+	struct rf_list *at;
+
+	rf_list_for_each(at, waiting)
+		rf_call_strip(rf_container_of(at, struct rf_call, link));
+}
+
+void rf_client_lose_calls(struct rf_client *client)
+{
+	struct rf_list *item;
+
+	client->holding = client->lost_calls = 0;
+	/* It only says what this connection would like to hear. */
+	if (client->own_call.state == CALL_WAITING) {
+		rf_list_remove(&client->own_call.link);
+		end_call(client, &client->own_call, -ECONNRESET, NULL);
+	}
+	while (!rf_list_is_empty(&client->queued)) {
+		item = client->queued.prev;	/* so that they keep their order */
+		rf_list_remove(item);
+		wait_again(client, rf_container_of(item, struct rf_call, link));
+	}
+	for (unsigned int i = slot_count_of(client); i-- > 0;)
+		if (client->slots[i].call)
+			lose_in_slot(client, (uint16_t)i);
+	for (unsigned int i = 0; i < slot_count_of(client); i++)
+		if (client->slots[i].call)
+			rf_call_strip(client->slots[i].call);
+	for (unsigned int kind = 0; kind < RF_SLOT_KINDS; kind++)
+		strip_waiting(&client->waiting[kind]);
+}
+
+/* ---- the end ------------ */
+
 static struct rf_list *pop_waiting(struct rf_client *client)
 {
 	struct rf_list *item = rf_list_pop(&client->waiting[RF_SLOT_CONTROL]);
@@ -486,13 +628,34 @@ static struct rf_list *pop_waiting(struct rf_client *client)
 	return item ? item : rf_list_pop(&client->waiting[RF_SLOT_NORMAL]);
 }
 
+void rf_client_forget_calls(struct rf_client *client)
+{
+	struct rf_list old, *item;
+
+	rf_list_init(&old);
+	for (unsigned int i = 0; i < slot_count_of(client); i++) {
+		struct rf_call *call = client->slots[i].call;
+
+		client->slots[i].seq = 0;
+		if (!call)
+			continue;
+		call->may_have_run = true;
+		free_slot(client, (uint16_t)i);
+		rf_list_push(&old, &call->link);
+	}
+	client->lost_calls = 0;
+	while ((item = pop_waiting(client)))
+		rf_list_push(&old, item);
+	while ((item = rf_list_pop(&old)))
+		end_call(client, rf_container_of(item, struct rf_call, link),
+			 -ESTALE, NULL);
+}
+
 void rf_client_end_calls(struct rf_client *client, int err)
 {
-	unsigned int slot_count = (unsigned int)client->limits.slots +
-				  client->limits.control_slots;
 	struct rf_list *item;
 
-	for (unsigned int i = 0; i < slot_count; i++) {
+	for (unsigned int i = 0; i < slot_count_of(client); i++) {
 		struct rf_call *call = client->slots[i].call;
 
 		client->slots[i].call = NULL;

@@ -11,7 +11,8 @@
  * then: whoever waits for one must see that the client is gone.
  *
  * When it fails.  Whatever goes wrong closes the endpoint; the first reason is
- * the one that closed() tells.
+ * the one that closed() tells.  If the session may go on, rpc_resume.c keeps it
+ * and the next connection begins here again.
  */
 #include "rpc_impl.h"
 
@@ -39,9 +40,25 @@ void rf_client_fail(struct rf_client *client, int err, const char *format, ...)
 	rf_ep_close(client->ep);
 }
 
+void rf_client_drop(struct rf_client *client, int err, const char *what)
+{
+	if (client->state != RF_CLIENT_AWAY)
+		rf_client_fail(client, err, "%s", what);
+}
+
+/* Without a connection there is no closed() to wait for. */
 void rf_client_abort(struct rf_client *client)
 {
-	rf_client_fail(client, -ECANCELED, "%s", "");
+	if (client->is_aborted)
+		return;
+	client->is_aborted = true;
+	if (client->state != RF_CLIENT_AWAY) {
+		rf_client_fail(client, -ECANCELED, "%s", "");
+		return;
+	}
+	client->err = -ECANCELED;
+	client->is_closing = true;
+	rf_reactor_post(client->config.reactor, &client->end_task);
 }
 
 static void out_of_time(struct rf_timer *timer)
@@ -51,7 +68,8 @@ static void out_of_time(struct rf_timer *timer)
 
 	rf_client_fail(client, -ETIMEDOUT, "no answer from %s to %s within "
 		       "%" PRIu32 " ms", client->peer,
-		       client->state == RF_CLIENT_LEAVING ? "BYE" : "HELLO",
+		       client->state == RF_CLIENT_LEAVING ? "BYE" :
+		       client->has_session ? "RESUME" : "HELLO",
 		       client->config.setup_ms);
 }
 
@@ -80,8 +98,12 @@ static void say_hello(struct rf_client *client, uint16_t version)
 
 	config->hello.version = version;
 	rf_random(config->hello.nonce, sizeof(config->hello.nonce));
-	size = rf_hello_encode(client->own_buf->mem, &config->hello,
-			       &config->key, client->nonce, client->proof);
+	if (client->has_session)
+		size = rf_client_encode_resume(client);
+	else
+		size = rf_hello_encode(client->own_buf->mem, &config->hello,
+				       &config->key, client->nonce,
+				       client->proof);
 	if (size < 0) {
 		rf_client_fail(client, size, "the export's name has bytes that "
 			       "are no text");
@@ -91,8 +113,8 @@ static void say_hello(struct rf_client *client, uint16_t version)
 	client->state = RF_CLIENT_HELLO;
 	err = rf_ep_post(client->ep, &work, 1);
 	if (err)
-		rf_client_fail(client, err, "cannot send HELLO: %s",
-			       strerror(-err));
+		rf_client_fail(client, err, "cannot send the first message: "
+			       "%s", strerror(-err));
 	else
 		client->own_is_busy = true;
 }
@@ -178,7 +200,7 @@ static bool check_reply(struct rf_client *client,
 			       "features beyond those asked for");
 		return false;
 	}
-	return true;
+	return rf_client_check_store(client, reply->server_uuid);
 }
 
 /* Slot 0 on top of its stack, so that the first requests are easy to read. */
@@ -188,6 +210,7 @@ static void make_slots(struct rf_client *client)
 	struct rf_slot_stack *normal = &client->free[RF_SLOT_NORMAL];
 	struct rf_slot_stack *control = &client->free[RF_SLOT_CONTROL];
 
+	normal->count = control->count = 0;
 	for (unsigned int i = limits->slots; i-- > 0;)
 		normal->slots[normal->count++] = (uint16_t)i;
 	for (unsigned int i = limits->control_slots; i-- > 0;)
@@ -211,7 +234,9 @@ static void take_hello_reply(struct rf_client_recv *recv)
 	client->limits = reply.limits;
 	client->features = reply.features;
 	client->epoch = reply.epoch;
-	client->state = RF_CLIENT_OPEN;
+	/* A later session waits for rf_client_go_on(). */
+	client->state = client->was_opened ? RF_CLIENT_RESUMED : RF_CLIENT_OPEN;
+	rf_client_keep_session(client, &reply);
 	make_slots(client);
 	rf_client_post_recv(recv);
 	client->events.opened(client, &reply);
@@ -225,7 +250,9 @@ static void received(struct rf_op *op, int status)
 
 	if (status || recv->client->is_closing)
 		return;
-	if (recv->client->state == RF_CLIENT_HELLO)
+	if (recv->client->state == RF_CLIENT_HELLO && recv->client->has_session)
+		rf_client_take_resume_reply(recv);
+	else if (recv->client->state == RF_CLIENT_HELLO)
 		take_hello_reply(recv);
 	else
 		rf_client_take_message(recv);
@@ -280,6 +307,23 @@ static int explain_end(struct rf_client *client, int reason)
 	return reason;
 }
 
+static void end_client(struct rf_client *client, int err)
+{
+	rf_client_end_calls(client, err ? err : -ECONNRESET);
+	/* The caller learns it before a put wakes one of its requests. */
+	client->events.closed(client, err, client->reason);
+	free_client(client);
+	free(client);
+}
+
+static void end_aborted(struct rf_task *task)
+{
+	struct rf_client *client = rf_container_of(task, struct rf_client,
+						   end_task);
+
+	end_client(client, client->err);
+}
+
 static void closed(struct rf_ep *ep, int reason)
 {
 	struct rf_client *client = rf_ep_context(ep);
@@ -287,13 +331,11 @@ static void closed(struct rf_ep *ep, int reason)
 
 	client->is_closing = true;
 	rf_timer_stop(client->config.reactor, &client->timer);
-	rf_client_end_calls(client, err ? err : -ECONNRESET);
 	if (client->is_hooked)
 		rf_hook_remove(client->config.reactor, &client->hook);
-	/* The caller learns it before a put wakes one of its requests. */
-	client->events.closed(client, err, client->reason);
-	free_client(client);
-	free(client);
+	client->is_hooked = false;
+	if (!rf_client_was_lost(client, err))
+		end_client(client, err);
 }
 
 /* ---- BYE ------------ */
@@ -346,7 +388,7 @@ void rf_client_check_bye(struct rf_client *client)
 
 void rf_client_bye(struct rf_client *client)
 {
-	if (client->state < RF_CLIENT_OPEN) {
+	if (client->state < RF_CLIENT_RESUMED) {
 		rf_client_abort(client);
 		return;
 	}
@@ -458,6 +500,19 @@ static void post_all_recvs(struct rf_client *client)
 	}
 }
 
+int rf_client_connect(struct rf_client *client)
+{
+	int err = start_connecting(client);
+
+	if (err)
+		return err;
+	client->state = RF_CLIENT_CONNECTING;
+	rf_timer_start(client->config.reactor, &client->timer,
+		       client->config.setup_ms);
+	post_all_recvs(client);
+	return 0;
+}
+
 int rf_client_open(const struct rf_client_config *config,
 		   const struct rf_client_events *events, void *context,
 		   struct rf_client **out)
@@ -471,6 +526,7 @@ int rf_client_open(const struct rf_client_config *config,
 	client->events = *events;
 	client->context = context;
 	client->timer.fire = out_of_time;
+	client->end_task.run = end_aborted;
 	client->hello_op.done = hello_sent;
 	rf_client_init_calls(client);
 	rf_peer_name(&config->address, client->peer);
@@ -480,14 +536,12 @@ int rf_client_open(const struct rf_client_config *config,
 	if (!err)
 		err = get_buffers(client);
 	if (!err)
-		err = start_connecting(client);
+		err = rf_client_connect(client);
 	if (err) {
 		free_client(client);
 		free(client);
 		return err;
 	}
-	rf_timer_start(config->reactor, &client->timer, config->setup_ms);
-	post_all_recvs(client);
 	*out = client;
 	return 0;
 }

@@ -4,6 +4,7 @@
  *
  *	rpc_client.c	the client's life: connect, HELLO, BYE, the end
  *	rpc_call.c	its calls: slots, sending, answers
+ *	rpc_resume.c	its session from one connection to the next
  *	rpc_greeter.c	the server's side of a connection up to HELLO_REPLY
  *	rpc_channel.c	after it: receiving requests, the end
  *	rpc_answer.c	answering them: QUEUED, REPLY, FINISHED, replays
@@ -46,8 +47,10 @@ enum rf_slot_kind {
 };
 
 enum rf_client_state {
+	RF_CLIENT_AWAY,		/* no connection */
 	RF_CLIENT_CONNECTING,
-	RF_CLIENT_HELLO,	/* sent, no answer yet */
+	RF_CLIENT_HELLO,	/* or RESUME: sent, no answer yet */
+	RF_CLIENT_RESUMED,	/* only control calls go */
 	RF_CLIENT_OPEN,
 	RF_CLIENT_LEAVING,	/* BYE is on its way */
 	RF_CLIENT_LEFT,		/* BYE was answered */
@@ -61,10 +64,22 @@ struct rf_client {
 	enum rf_client_state state;
 	bool is_closing;
 	bool wants_bye;
+	bool is_aborted;
 	int err;			/* why it is closing, if we know */
 	char reason[RF_REASON_MAX + 1];
 	char peer[RF_PEER_NAME_SIZE];
 	struct rf_timer timer;		/* of set-up, then of BYE */
+	struct rf_task end_task;	/* aborted without a connection */
+
+	/* The session, from the first opened() on. */
+	bool was_opened;
+	bool has_session;		/* else the next one is a new one */
+	uint64_t session;
+	uint8_t server_uuid[RF_UUID_SIZE];
+	uint8_t secret[RF_SECRET_SIZE];
+	unsigned int lost_calls;	/* in their slots, to be sent again */
+	unsigned int holding;		/* see rf_call.holds_others */
+	uint64_t last_sent_ns, own_sent_ns;
 
 	struct rf_hello_limits limits;
 	uint64_t features;
@@ -125,6 +140,32 @@ void rf_client_end_calls(struct rf_client *client, int err);
 
 /* After a call is done: BYE may be due. */
 void rf_client_check_bye(struct rf_client *client);
+
+/* Begin to connect, with all Receives posted.  [rpc_client.c] */
+int rf_client_connect(struct rf_client *client);
+
+/* The connection has ended: calls wait for the next one.  [rpc_call.c] */
+void rf_client_lose_calls(struct rf_client *client);
+/* The session has ended, no connection is there.  [rpc_call.c] */
+void rf_client_forget_calls(struct rf_client *client);
+
+/* ---- resuming [rpc_resume.c] ---- */
+
+/* The connection has ended: true if the session may go on (lost() was called). */
+bool rf_client_was_lost(struct rf_client *client, int err);
+/* Encode RESUME, or HELLO: the size, or a negative errno. */
+int rf_client_encode_resume(struct rf_client *client);
+void rf_client_take_resume_reply(struct rf_client_recv *recv);
+/* A session has begun: remember what the next connection must prove. */
+void rf_client_keep_session(struct rf_client *client,
+			    const struct rf_hello_reply *reply);
+/* False, and failed: not the store that we knew. */
+bool rf_client_check_store(struct rf_client *client,
+			   const uint8_t uuid[RF_UUID_SIZE]);
+/* Make the message of a lost call one that can be sent again. */
+void rf_call_strip(struct rf_call *call);
+/* True if it has an operation that changes something. */
+bool rf_call_modifies(const struct rf_call *call);
 
 /* ---- server ---------------------------------------------------------------- */
 
