@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tcp_proxy.c - a TCP connection that fails on command, for tests
+ *
+ *	tcp_proxy PORT		on loopback, to the server's PORT there
+ *
+ * The first line of its output is the port it listens on.  Then it reads
+ * commands, a line each, and answers each with "ok COMMAND" once it holds:
+ *
+ *	pass		forward everything (as at the start)
+ *	stall		forward nothing; connections stay
+ *	mute		forward what clients say, hold what the server says
+ *	reset		reset each connection; new ones are made
+ *	cut		reset each connection, and each new one
+ *	after N		reset each connection once clients have said N more bytes
+ *	to PORT		new connections go to this port
+ *	quit		end
+ *
+ * Operation.  One thread, poll(2).  Each connection is two sockets and two
+ * buffers.  A side that has closed is passed on when its buffer is empty.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PAIRS_MAX = 64, BUFFER = 65536, COMMAND_MAX = 128 };
+
+/* One direction: from one socket to the other. */
+struct pipe {
+	char bytes[BUFFER];
+	size_t used;
+	bool has_ended;		/* nothing more is read */
+	bool was_shut;		/* and the other side was told */
+};
+
+struct pair {
+	int fds[2];		/* client, server; -1: no such pair */
+	struct pipe pipes[2];	/* from fds[i] */
+};
+
+static struct pair pairs[PAIRS_MAX];
+static uint16_t target;
+static bool holds[2];		/* what comes from clients, from the server */
+static bool is_cut;
+static bool counts;
+static uint64_t bytes_left;	/* of clients, until all is reset */
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+}
+
+/* close(2) says RST. */
+static void close_with_reset(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+static void reset(struct pair *pair)
+{
+	for (int i = 0; i < 2; i++) {
+		if (pair->fds[i] >= 0)
+			close_with_reset(pair->fds[i]);
+		pair->fds[i] = -1;
+	}
+}
+
+static void reset_all(void)
+{
+	for (int i = 0; i < PAIRS_MAX; i++)
+		reset(&pairs[i]);
+	counts = false;
+}
+
+/* ---- connections ------------ */
+
+static int connect_on(void)
+{
+	struct sockaddr_in to = loopback(target);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		die("socket");
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void prepare(int fd)
+{
+	int yes = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+static struct pair *free_pair(void)
+{
+	for (int i = 0; i < PAIRS_MAX; i++)
+		if (pairs[i].fds[0] < 0)
+			return &pairs[i];
+	return NULL;
+}
+
+static void take_connection(int listener)
+{
+	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	struct pair *pair = free_pair();
+	int server = -1;
+
+	if (client < 0)
+		return;
+	if (pair && !is_cut)
+		server = connect_on();
+	if (server < 0) {
+		close_with_reset(client);
+		return;
+	}
+	prepare(client);
+	prepare(server);
+	memset(pair->pipes, 0, sizeof(pair->pipes));
+	pair->fds[0] = client;
+	pair->fds[1] = server;
+}
+
+/* ---- forwarding ------------ */
+
+/* False: the connection is broken. */
+static bool fill(struct pair *pair, int from)
+{
+	struct pipe *pipe = &pair->pipes[from];
+	size_t room = BUFFER - pipe->used;
+	ssize_t got;
+
+	if (from == 0 && counts && room > bytes_left)
+		room = (size_t)bytes_left;
+	if (room == 0)
+		return true;
+	got = recv(pair->fds[from], pipe->bytes + pipe->used, room, 0);
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR;
+	pipe->has_ended = got == 0;
+	pipe->used += (size_t)got;
+	if (from == 0 && counts)
+		bytes_left -= (uint64_t)got;
+	return true;
+}
+
+static bool drain(struct pair *pair, int from)
+{
+	struct pipe *pipe = &pair->pipes[from];
+	int to = pair->fds[!from];
+	ssize_t put = 0;
+
+	if (pipe->used > 0)
+		put = send(to, pipe->bytes, pipe->used, MSG_NOSIGNAL);
+	if (put < 0)
+		return errno == EAGAIN || errno == EINTR;
+	pipe->used -= (size_t)put;
+	memmove(pipe->bytes, pipe->bytes + put, pipe->used);
+	if (pipe->has_ended && pipe->used == 0 && !pipe->was_shut) {
+		shutdown(to, SHUT_WR);
+		pipe->was_shut = true;
+	}
+	return true;
+}
+
+static bool is_over(const struct pair *pair)
+{
+	return pair->pipes[0].was_shut && pair->pipes[1].was_shut;
+}
+
+static short wants(const struct pair *pair, int side)
+{
+	const struct pipe *in = &pair->pipes[side];
+	const struct pipe *out = &pair->pipes[!side];
+	short events = 0;
+
+	if (!holds[side] && !in->has_ended && in->used < BUFFER)
+		events |= POLLIN;
+	if (!holds[!side] && out->used > 0)
+		events |= POLLOUT;
+	return events;
+}
+
+static void serve(struct pair *pair, int side, short events)
+{
+	bool is_good = true;
+
+	if (events & (POLLIN | POLLHUP | POLLERR) && !holds[side])
+		is_good = fill(pair, side) && drain(pair, side);
+	if (is_good && events & POLLOUT && !holds[!side])
+		is_good = drain(pair, !side);
+	/* Held, a reset of the peer would be polled for ever. */
+	if (!is_good || is_over(pair) || events & (POLLERR | POLLNVAL))
+		reset(pair);
+	if (counts && bytes_left == 0)
+		reset_all();
+}
+
+/* ---- commands ------------ */
+
+static void hold(bool clients, bool server)
+{
+	holds[0] = clients;
+	holds[1] = server;
+}
+
+static bool obey(const char *command)
+{
+	if (strcmp(command, "pass") == 0) {
+		is_cut = false;
+		hold(false, false);
+	} else if (strcmp(command, "stall") == 0) {
+		hold(true, true);
+	} else if (strcmp(command, "mute") == 0) {
+		hold(false, true);
+	} else if (strcmp(command, "reset") == 0) {
+		reset_all();
+	} else if (strcmp(command, "cut") == 0) {
+		is_cut = true;
+		reset_all();
+	} else if (strncmp(command, "after ", 6) == 0) {
+		bytes_left = strtoull(command + 6, NULL, 10);
+		counts = true;
+	} else if (strncmp(command, "to ", 3) == 0) {
+		target = (uint16_t)strtoul(command + 3, NULL, 10);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void take_command(void)
+{
+	static char line[COMMAND_MAX];
+	static size_t used;
+	char byte;
+
+	if (read(0, &byte, 1) != 1)
+		exit(0);
+	if (byte != '\n') {
+		if (used < sizeof(line) - 1)
+			line[used++] = byte;
+		return;
+	}
+	line[used] = '\0';
+	used = 0;
+	if (strcmp(line, "quit") == 0)
+		exit(0);
+	printf("%s %s\n", obey(line) ? "ok" : "what?", line);
+}
+
+/* ---- the loop ------------ */
+
+static int listen_anywhere(void)
+{
+	struct sockaddr_in at = loopback(0);
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) < 0 ||
+	    listen(fd, PAIRS_MAX) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &size) < 0)
+		die("listen");
+	printf("%u\n", ntohs(at.sin_port));
+	return fd;
+}
+
+static void turn(int listener)
+{
+	struct pollfd polls[2 + 2 * PAIRS_MAX] = {
+		{ .fd = 0, .events = POLLIN },
+		{ .fd = listener, .events = POLLIN },
+	};
+
+	for (int i = 0; i < PAIRS_MAX; i++)
+		for (int side = 0; side < 2; side++) {
+			short events = pairs[i].fds[0] < 0 ?
+					       0 : wants(&pairs[i], side);
+
+			/* Without events even errors are left alone. */
+			polls[2 + 2 * i + side] = (struct pollfd){
+				.fd = events ? pairs[i].fds[side] : -1,
+				.events = events,
+			};
+		}
+	if (poll(polls, 2 + 2 * PAIRS_MAX, -1) < 0) {
+		if (errno == EINTR)
+			return;
+		die("poll");
+	}
+	for (int i = 0; i < PAIRS_MAX; i++)
+		for (int side = 0; side < 2; side++)
+			if (polls[2 + 2 * i + side].revents &&
+			    pairs[i].fds[0] >= 0)
+				serve(&pairs[i], side,
+				      polls[2 + 2 * i + side].revents);
+	if (polls[0].revents)
+		take_command();
+	if (polls[1].revents)
+		take_connection(listener);
+}
+
+int main(int argc, char **argv)
+{
+	int listener;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: tcp_proxy PORT\n");
+		return 2;
+	}
+	target = (uint16_t)strtoul(argv[1], NULL, 10);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; i < PAIRS_MAX; i++)
+		pairs[i].fds[0] = pairs[i].fds[1] = -1;
+	listener = listen_anywhere();
+	for (;;)
+		turn(listener);
+}
