@@ -88,6 +88,13 @@ void change_drop(struct change *change)
 	change->has_pages = change->reads > 0 || change->changes > 0;
 }
 
+void change_doubt(struct change *change)
+{
+	change->pages = change->newest = 0;
+	change->step_from = change->step_to = 0;
+	change->is_mixed |= change->has_pages;
+}
+
 bool change_is_exact(const struct change *change)
 {
 	return !change->has_pages ||

@@ -49,6 +49,9 @@ void change_own_end(struct change *change, uint64_t before, uint64_t after);
 /* The kernel drops all pages, from now on; those read later are newer. */
 void change_drop(struct change *change);
 
+/* The counter may have gone back: pages are not exact until they were dropped. */
+void change_doubt(struct change *change);
+
 /* True if all pages the kernel holds are as of the newest value. */
 bool change_is_exact(const struct change *change);
 

@@ -48,10 +48,12 @@ struct mount_options {
 	bool no_diratime;
 	bool is_remount;
 	bool is_foreground;		/* -f */
-	uint32_t timeo_ms;		/* give up connecting: default 10 s */
+	uint32_t mount_timeo_ms;	/* give up mounting: default 10 s */
+	bool is_soft;			/* give up after timeo_ms (default 60 s),
+					 * else wait for ever */
+	uint32_t timeo_ms;
 	uint32_t rpc_timeo_ms;		/* an answer that does not come: default
-					 * 60 s; the connection is then dropped
-					 * and everything fails with EIO */
+					 * 60 s; then a new connection is tried */
 	uint64_t memory;		/* arena bytes: default 64 MiB */
 	bool wants_huge_pages;
 	uint32_t inline_max;		/* default RF_INLINE_DEFAULT */
@@ -143,7 +145,7 @@ struct fs;
 
 /*
  * Open the fabric, make the arena and the reactor, connect, say HELLO: all on
- * this thread.  [blocks, at most timeo_ms]
+ * this thread.  [blocks, at most mount_timeo_ms]
  * On failure says why on stderr, once, with what to do, and gives a negative
  * errno.
  */
@@ -157,7 +159,7 @@ int fs_connect(const struct mount_options *options, struct fs **out);
 int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 	     void *context);
 
-/* BYE (bounded by timeo_ms), then everything is freed. */
+/* BYE (bounded), then everything is freed. */
 void fs_disconnect(struct fs *fs);
 
 /* ---- mounting.c ---------------------------------------------------------- */
@@ -183,6 +185,12 @@ int mounting_remount(const struct mount_options *options);
 
 /* Lazily if asked.  Says why not on stderr.  [blocks] */
 int mounting_unmount(const char *mountpoint, bool is_lazy);
+
+/*
+ * All requests to the mount fail from now on: for an unmount that shall not wait
+ * for a server.  Nothing if it can't be done.  [blocks]
+ */
+void mounting_abort(const char *mountpoint);
 
 /*
  * Make path absolute without asking the file system that is mounted there.
@@ -223,6 +231,18 @@ int identities_get(struct identities *identities, uint64_t now_ns, uid_t uid,
 		   gid_t gid, pid_t pid, uint16_t *index, bool *is_new,
 		   struct rf_identity_args *args);
 void identities_put(struct identities *identities, uint16_t index);
+
+/*
+ * The server has forgotten all identities: those that nobody holds are new
+ * again when they are got.
+ */
+void identities_forget_idle(struct identities *identities);
+/*
+ * The next identity that is held, from index *at on, which moves on; args
+ * points into it.  False: there is none.
+ */
+bool identities_next_used(struct identities *identities, uint32_t *at,
+			  struct rf_identity_args *args);
 
 /*
  * The groups that the text of a /proc/PID/status names, at most max of them:

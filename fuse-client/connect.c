@@ -23,6 +23,8 @@
 enum {
 	CONTROL_SLOTS = 8,
 	SERVER_MSGS = 32,
+	/* A server that lives answers probes in microseconds.  Lower, a
+	 * machine that is merely slow would be taken for dead. */
 	KEEPALIVE_MS = 10000,
 	OPS_MAX = 8192,			/* of the poller */
 	SMALL_SHARE = 8,		/* one 8th of the arena for read-ahead */
@@ -46,7 +48,7 @@ static int create_pool(struct fs *fs)
 	uint32_t msg_size = (uint32_t)rf_align_up(
 		rf_max_u64(msg_max_of(fs), 8192), 4096);
 	uint32_t messages = options->slots + CONTROL_SLOTS + SERVER_MSGS +
-			    REQUESTS_TOTAL + MSG_EXTRA;
+			    REQUESTS_TOTAL + RECLAIM_CALLS + MSG_EXTRA;
 	uint64_t small = options->memory / SMALL_SHARE / SMALL_BUF_SIZE;
 	uint64_t taken, large;
 	struct rf_pool_config config = {
@@ -69,16 +71,55 @@ static int create_pool(struct fs *fs)
 
 /* ---- one attempt ---------------------------------------------------------- */
 
+static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
+{
+	fs->limits = *rf_client_limits(fs->client);
+	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
+	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
+	fs->lease_ms = reply->lease_ms;
+}
+
+static bool is_same_export(const struct fs *fs,
+			   const struct rf_hello_reply *reply)
+{
+	return reply->root.inode == fs->root.inode &&
+	       reply->root.tree == fs->root.tree;
+}
+
 static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
 {
 	struct fs *fs = rf_client_context(client);
 
-	fs->limits = *rf_client_limits(client);
-	fs->has_crc = (rf_client_features(client) & RF_FEATURE_DATA_CRC) != 0;
-	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
+	if (fs->is_open && !is_same_export(fs, reply)) {
+		fs->is_other_export = true;
+		rf_client_drop(client, -EREMCHG, "the export of this name is "
+			       "another directory now than the one mounted");
+		return;
+	}
+	fs->client = client;
+	take_limits(fs, reply);
+	if (fs->is_open) {
+		reclaim_start(fs, true, true);
+		return;
+	}
 	fs->root = reply->root;
 	fs->root_attr = reply->root_attr;
 	fs->is_open = true;
+}
+
+static void resumed(struct rf_client *client,
+		    const struct rf_resume_reply *reply)
+{
+	struct fs *fs = rf_client_context(client);
+
+	fs->lease_ms = reply->lease_ms;
+	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
+	reclaim_start(fs, (reply->flags & RF_RESUME_RESTARTED) != 0, false);
+}
+
+static void lost(struct rf_client *client, int err, const char *reason)
+{
+	reconnect_lost(rf_client_context(client), err, reason);
 }
 
 static void closed(struct rf_client *client, int err, const char *reason)
@@ -88,13 +129,13 @@ static void closed(struct rf_client *client, int err, const char *reason)
 	fs->client = NULL;
 	fs->close_err = err;
 	snprintf(fs->close_reason, sizeof(fs->close_reason), "%s", reason);
-	if (fs->is_open && !fs->is_leaving)
-		fs_lose(fs, "");
 }
 
 static const struct rf_client_events events = {
 	.opened = opened,
 	.closed = closed,
+	.lost = lost,
+	.resumed = resumed,
 };
 
 static void fill_hello(const struct fs *fs, struct rf_hello *hello)
@@ -247,6 +288,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 				   address->ai_addrlen, uri, sizeof(uri));
 	if (err)
 		return err;
+	snprintf(fs->fabric_uri, sizeof(fs->fabric_uri), "%s", uri);
 	if (fs->options.no_crc && strcmp(uri, "iwarp://") == 0)
 		strcat(uri, "?crc=0");
 	err = open_fabric(fs, uri);
@@ -353,8 +395,8 @@ static void complain_unreachable(const struct fs *fs, int err)
 		break;
 	case -ETIMEDOUT:
 		complain("no answer from %s in %" PRIu32 " ms: check host, "
-			 "port and firewall, or raise timeo", fs->server,
-			 options->timeo_ms);
+			 "port and firewall, or raise mount_timeo", fs->server,
+			 options->mount_timeo_ms);
 		break;
 	case -ENODEV:
 	case -ENETUNREACH:
@@ -388,15 +430,20 @@ static void complain_unreachable(const struct fs *fs, int err)
 
 /* ---- all attempts --------------------------------------------------------- */
 
-static int resolve(struct fs *fs, struct addrinfo **out)
+int connect_look_up(const struct mount_options *options, struct addrinfo **out)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 				  .ai_flags = AI_NUMERICSERV };
 	char port[8];
-	int gai;
 
-	snprintf(port, sizeof(port), "%u", fs->options.port);
-	gai = getaddrinfo(fs->options.host, port, &hints, out);
+	snprintf(port, sizeof(port), "%u", options->port);
+	return getaddrinfo(options->host, port, &hints, out);
+}
+
+static int resolve(struct fs *fs, struct addrinfo **out)
+{
+	int gai = connect_look_up(&fs->options, out);
+
 	if (gai == 0)
 		return 0;
 	complain_host(fs, gai);
@@ -414,7 +461,8 @@ static int try_all(struct fs *fs, const struct addrinfo *addresses,
 		   const struct rf_key *key)
 {
 	const uint64_t end_ns = rf_now_ns() +
-				fs->options.timeo_ms * UINT64_C(1000000);
+				fs->options.mount_timeo_ms *
+					UINT64_C(1000000);
 	const struct addrinfo *at;
 	unsigned int left = 0;
 	int err = -EHOSTUNREACH;
@@ -461,4 +509,23 @@ int connect_session(struct fs *fs)
 	if (err)
 		complain_unreachable(fs, err);
 	return err;
+}
+
+/* ---- once more ------------------------------------------------------------ */
+
+int connect_again(struct fs *fs, const struct addrinfo *address)
+{
+	struct sockaddr_storage to = { 0 };
+	char uri[256];
+	int err = rf_fabric_route(rf_fabric_scheme(fs->fabric),
+				  address->ai_addr, address->ai_addrlen, uri,
+				  sizeof(uri));
+
+	/* All memory is registered with the device that we have. */
+	if (!err && strcmp(uri, fs->fabric_uri) != 0)
+		err = -ENODEV;
+	if (err)
+		return err;
+	memcpy(&to, address->ai_addr, address->ai_addrlen);
+	return rf_client_reconnect(fs->client, &to, address->ai_addrlen);
 }

@@ -46,7 +46,7 @@ static void fill(struct doctor_question *question,
 		.gid_index = options->gid_index,
 		.source = options->from,
 	};
-	question->timeo_ms = options->timeo_ms;
+	question->timeo_ms = options->mount_timeo_ms;
 	memcpy(question->key_file, options->key_file,
 	       sizeof(question->key_file));
 }

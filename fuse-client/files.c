@@ -23,12 +23,18 @@ struct file *files_add(struct files *files, struct inode *inode, uint32_t open)
 	file->inode = inode;
 	inode->refs++;
 	file->open = open;
+	rf_list_init(&file->release_link);
 	return file;
 }
 
 struct file *files_find(const struct files *files, uint64_t fh)
 {
 	return table_find(&files->table, fh);
+}
+
+uint32_t files_open(const struct files *files)
+{
+	return files->table.taken;
 }
 
 void files_remove(struct files *files, struct inodes *inodes, struct file *file)

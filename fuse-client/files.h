@@ -18,6 +18,13 @@ struct file {
 	bool is_direct;			/* past the page cache */
 	bool is_parallel;		/* its writers don't take turns */
 	bool is_append;
+	/* for RECLAIM */
+	uint32_t wire_flags;
+	uint64_t tag;
+	uint32_t generation;		/* of the session */
+	bool is_dead;			/* gone at the server */
+	bool is_released;		/* closed, the server is to be told */
+	struct rf_list release_link;
 };
 
 struct files {
@@ -30,6 +37,7 @@ void files_fini(struct files *files);
 /* Takes a reference of the inode.  NULL: FILES_MAX. */
 struct file *files_add(struct files *files, struct inode *inode, uint32_t open);
 struct file *files_find(const struct files *files, uint64_t fh);
+uint32_t files_open(const struct files *files);
 void files_remove(struct files *files, struct inodes *inodes,
 		  struct file *file);
 

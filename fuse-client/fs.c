@@ -7,8 +7,9 @@
  * SIGINT unmount, on a worker, for unmounting needs the reactor; SIGUSR1 writes
  * the statistics to the log.
  *
- * When it fails.  A lost connection does not end the mount: everything is
- * answered with EIO, so that programs end and it can be unmounted.
+ * When it fails.  A lost connection does not end the mount (reconnect.c), and an
+ * unmount does not wait for one: then there is no BYE, and the session's lease
+ * ends it.
  */
 #include "fs.h"
 
@@ -20,46 +21,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* ---- losing the server ---------------------------------------------------- */
-
 void fs_lose(struct fs *fs, const char *what)
 {
-	if (fs->is_lost)
-		return;
-	fs->is_lost = true;
-	if (!what[0])
-		what = fs->close_reason[0] ? fs->close_reason :
-					     strerror(-fs->close_err);
-	rf_log(RF_LOG_ERROR, "lost the server %s (%s): everything on %s now "
-	       "fails with EIO; unmount it and mount it again", fs->server,
-	       what, fs->options.mountpoint);
 	if (fs->client)
-		rf_client_abort(fs->client);
-	requests_lose(fs);
-}
-
-/* The oldest request in flight is too old. */
-static void check_time(struct fs *fs)
-{
-	const struct request *r;
-	uint64_t age_ms;
-
-	if (rf_list_is_empty(&fs->in_flight))
-		return;
-	r = rf_container_of(fs->in_flight.next, struct request, age_link);
-	age_ms = (rf_reactor_now_ns(fs->reactor) - r->started_ns) / 1000000;
-	if (age_ms >= fs->options.rpc_timeo_ms)
-		fs_lose(fs, "an answer did not come in time, see rpc_timeo");
-}
-
-static void check(struct rf_timer *timer)
-{
-	struct fs *fs = rf_container_of(timer, struct fs, check_timer);
-
-	check_time(fs);
-	interrupts_check(fs);
-	rf_timer_start(fs->reactor, timer,
-		       rf_min_u64(CHECK_MS, fs->options.rpc_timeo_ms));
+		rf_client_drop(fs->client, -EPROTO, what);
 }
 
 static void end_of_turn(struct rf_hook *hook)
@@ -104,6 +69,11 @@ static void log_calls(const struct fs *fs)
 	       "a slot %" PRIu64 ", slots in use %" PRIu32 " (most %" PRIu32
 	       " of %u)", stats.calls, stats.queued, stats.waits_for_slot,
 	       stats.slots_used, stats.slots_used_most, fs->limits.slots);
+	rf_log(RF_LOG_INFO, "connections lost %" PRIu64 ", sent again %" PRIu64
+	       ", sessions lost %" PRIu64 ", given up %" PRIu64 ", answered "
+	       "without the server %" PRIu64 "%s", stats.losses, stats.resent,
+	       fs->stats.sessions_lost, fs->stats.given_up,
+	       fs->stats.local_answers, fs->is_away ? "; away now" : "");
 }
 
 static void log_pool(const struct fs *fs)
@@ -225,6 +195,8 @@ static int connect_fs(struct fs *fs)
 		return err;		/* it has said why */
 	err = requests_init(fs);
 	if (!err)
+		err = reclaim_init(fs);
+	if (!err)
 		err = inodes_init(&fs->inodes, &fs->root, &fs->root_attr);
 	if (!err)
 		err = files_init(&fs->files);
@@ -264,6 +236,8 @@ static int start(struct fs *fs, int fuse_fd)
 	if (!err)
 		err = rf_workers_create("rdmafs-umount", 1, &fs->unmounter);
 	if (!err)
+		err = reconnect_init(fs);
+	if (!err)
 		err = watch_signals(fs);
 	if (err)
 		return err;
@@ -274,8 +248,7 @@ static int start(struct fs *fs, int fuse_fd)
 	/* The doctor must do without, if it can't be had. */
 	if (rf_figures_open(&fs->figures, fs->reactor) < 0)
 		rf_log(RF_LOG_WARN, "no socket to tell figures on");
-	fs->check_timer.fire = check;
-	check(&fs->check_timer);
+	patience_start(fs);
 	write_start(fs);
 	return 0;
 }
@@ -306,11 +279,13 @@ int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 /* BYE, or what it takes for the client to be gone. */
 static void leave_session(struct fs *fs)
 {
-	uint64_t end_ns = rf_now_ns() + fs->options.timeo_ms *
-						UINT64_C(1000000);
+	uint64_t end_ns = rf_now_ns() + BYE_MS * UINT64_C(1000000);
 
 	fs->is_leaving = true;
-	if (fs->client)
+	rf_timer_stop(fs->reactor, &fs->reconnect.timer);
+	if (fs->client && fs->is_away)
+		rf_client_abort(fs->client);
+	else if (fs->client)
 		rf_client_bye(fs->client);
 	while (fs->client && rf_now_ns() < end_ns)
 		rf_reactor_turn(fs->reactor, 100);
@@ -336,6 +311,7 @@ static void stop_workers(struct fs *fs)
 	while (is_invalidating(fs) || fs->is_unmounting)
 		rf_reactor_turn(fs->reactor, 100);
 	cache_fini(fs);
+	reconnect_fini(fs);
 	if (fs->unmounter)
 		rf_workers_destroy(fs->unmounter);
 }
@@ -348,7 +324,7 @@ static void stop_reactor(struct fs *fs)
 		rf_watch_stop(fs->reactor, &fs->signal_watch);
 	if (fs->hook.run)
 		rf_hook_remove(fs->reactor, &fs->hook);
-	rf_timer_stop(fs->reactor, &fs->check_timer);
+	patience_stop(fs);
 	rf_figures_close(&fs->figures);
 	connect_fini(fs);
 	rf_reactor_destroy(fs->reactor);
@@ -364,6 +340,7 @@ void fs_disconnect(struct fs *fs)
 	}
 	fuse_io_close(fs);
 	requests_fini(fs);
+	reclaim_fini(fs);
 	files_fini(&fs->files);
 	inodes_fini(&fs->inodes);
 	stop_reactor(fs);

@@ -5,6 +5,9 @@
  *	fs.c          life: serve, signals, statistics, the end
  *	connect.c     addresses, fabrics, arena, HELLO; why it failed
  *	fuse_io.c     /dev/fuse: receive, INIT, replies that libfuse lacks
+ *	reconnect.c   when the connection is lost: waiting, trying, back again
+ *	reclaim.c     what the session needs on a new connection
+ *	patience.c    what does not wait for ever; keeping the lease
  *	request.c     one request of the kernel, from reading to its reply
  *	cache.c       the kernel's pages against the change counter
  *	ops_*.c       the operations; read.c, write.c, write_parts.c: data
@@ -22,8 +25,10 @@
  * Threads.  Everything is [owner], the thread of fs_serve(); invalidations and
  * unmounting run on workers, and touch only their own job.
  *
- * When it fails.  Once the connection is lost (is_lost) everything in flight,
- * and everything that comes later, is answered with EIO.
+ * When it fails.  While there is no connection (is_away) everything waits: what
+ * was sent in libproto, to be sent again; what comes meanwhile behind it.  When
+ * the session could not be kept, files of the former one (file_is_dead()) give
+ * EIO.
  */
 #ifndef FS_H
 #define FS_H
@@ -65,12 +70,27 @@ enum {
 	INVALIDATION_WAITERS_MAX = REQUESTS_MAX / 2,
 	READ_PER_TURN = 8,		/* requests taken from the kernel */
 	CHECK_MS = 1000,		/* for answers that don't come */
+	BYE_MS = 3000,			/* a server that does not take leave */
+	/* What need not wait for the server is answered after so long with what
+	 * we know: df, and stat of the root, so that nothing that looks at all
+	 * mounts hangs. */
+	LOCAL_ANSWER_MS = 2000,
+	/* A killed writer waits so long for a server that is there; then the
+	 * connection is dropped, and without one nobody waits. */
+	KILLED_MS = 10000,
+	/* One-sided work that ends its connection so often is no accident. */
+	PULL_LOSSES_MAX = 16,
+	RECLAIM_CALLS = 4,		/* at once, on control slots */
+	RECLAIM_FILES_MAX = RF_OPS_MAX,	/* in one message */
+	/* handle, open, flags, tag, and what each operation has */
+	RECLAIM_OP_SIZE = RF_OP_HEADER_SIZE + 20 + 4 + 4 + 8,
 	BACKGROUND_MAX = 64,		/* the kernel's own requests in flight */
 	/* IDENTITY goes in front of the operations if it has at most so many
 	 * groups; else the message might grow too large, and it goes alone. */
 	IDENTITY_GROUPS_ABOARD = 32,
 };
 
+struct addrinfo;
 struct fs;
 struct request;
 
@@ -100,6 +120,14 @@ struct request {
 	enum request_state state;
 	bool was_interrupted;
 	bool was_cancelled;
+	bool was_killed;		/* and waits, for it changes data */
+	bool uses_open;			/* of the session it was taken in */
+	bool is_opening, is_awaited;	/* its answer is an open; reclaim.c */
+	uint32_t losses;		/* of connections, while it was pulling */
+	uint32_t generation;		/* of the session */
+	uint64_t arrived_ns;
+	/* Answers it from what we know, when there is no time to wait. */
+	request_fn answer_locally;
 	bool is_registering;		/* at libfuse, which holds its locks */
 	fuse_req_t fuse;		/* NULL: replied to (also when its
 					 * caller died), or our own */
@@ -143,6 +171,9 @@ struct request {
 
 	union {
 		struct {
+			bool is_data_only;
+		} sync;
+		struct {
 			uint64_t offset, version;
 			uint32_t size, done;
 			bool is_eof;
@@ -168,9 +199,11 @@ struct request {
 		struct {
 			uint32_t size, value_size;
 			char name[RF_NAME_MAX + 1];
+			bool is_list;
 		} xattr;
 		struct {
 			uint32_t flags;		/* O_* of open */
+			uint32_t wire_flags;
 		} open;
 		struct {
 			bool is_statx;
@@ -191,6 +224,47 @@ struct invalidation {
 	struct rf_list next_waiters;	/* ... when the next one ends */
 };
 
+/* Between two connections; reconnect.c. */
+struct reconnect {
+	struct rf_timer timer;		/* until the next attempt */
+	struct rf_job job;		/* the host's addresses */
+	bool is_looking_up;
+	int gai;
+	struct addrinfo *addresses, *next;
+	unsigned int tried;
+	uint32_t pause_ms;
+	uint64_t since_ns;		/* when it was lost */
+	uint64_t resent_before;
+	char said[RF_REASON_MAX + 1];
+};
+
+enum reclaim_phase {
+	RECLAIM_IDLE,
+	RECLAIM_IDENTITIES,
+	RECLAIM_OPENS,
+	RECLAIM_RESENT,		/* all goes on; opens just before the loss */
+	RECLAIM_END,
+};
+
+struct reclaim_call {
+	struct rf_call call;
+	struct rf_buf *msg;
+	struct fs *fs;
+	bool is_busy;
+	unsigned int count;
+	uint64_t files[RECLAIM_FILES_MAX];	/* their numbers */
+};
+
+struct reclaim {
+	enum reclaim_phase phase;
+	bool has_opens;			/* the server has forgotten them */
+	uint32_t at;			/* in this phase */
+	unsigned int busy;		/* calls */
+	unsigned int awaited;		/* requests that may bring an open */
+	unsigned int reclaimed;
+	struct reclaim_call calls[RECLAIM_CALLS];
+};
+
 struct fs {
 	struct mount_options options;
 	char server[MOUNT_HOST_MAX + 32];	/* for logs */
@@ -202,14 +276,25 @@ struct fs {
 	struct rf_reactor *reactor;
 	struct rf_pool *pool;
 	struct rf_mr *mr;
-	struct rf_client *client;	/* NULL: lost or closed */
+	char fabric_uri[256];
+	struct rf_client *client;	/* NULL: closed */
 	struct rf_hello_limits limits;
 	bool has_crc;
 	bool has_windows;		/* the server; else its keys can't be
 					 * invalidated */
 	bool is_open;			/* HELLO succeeded */
-	bool is_lost;
+	bool is_away;			/* no connection, or not all set up */
+	bool is_silent;			/* something was answered locally, and
+					 * the server has said nothing since */
+	bool is_other_export;		/* HELLO led to one; leave it */
 	bool is_leaving;		/* BYE was said */
+	uint32_t generation;		/* of the session */
+	uint32_t lease_ms;
+	struct reconnect reconnect;
+	struct reclaim reclaim;
+	struct rf_workers *resolver;
+	struct rf_statfs_results last_statfs;
+	bool has_statfs;
 	int close_err;
 	char close_reason[RF_REASON_MAX + 1];
 	rf_handle_t root;
@@ -227,6 +312,7 @@ struct fs {
 	struct rf_list in_flight;	/* by age */
 	struct rf_list pulls_waiting;	/* the work queue is full */
 	struct rf_list slots_waiting;
+	struct rf_list releases;	/* files closed while we were away */
 	unsigned int busy;		/* taken, but not INVALIDATING, PARTS */
 	unsigned int invalidating;
 	uint64_t ticks;			/* moments, see given.h */
@@ -271,22 +357,57 @@ struct fs {
 		uint64_t requests, interrupts, invalidations, pauses;
 		uint64_t read_bytes, write_bytes, stale_attrs, inline_writes;
 		uint64_t slot_waits, crc_errors, split_writes;
+		uint64_t restarts, sessions_lost, given_up, local_answers;
 	} stats;
 };
 
 /* ---- connect.c ----------------------------------------------------------- */
 
 int connect_session(struct fs *fs);
+/* The host's addresses, as getaddrinfo() has it.  [any] [blocks] */
+int connect_look_up(const struct mount_options *options,
+		    struct addrinfo **out);
+/* Try the session's next connection; ends in an event of the client. */
+int connect_again(struct fs *fs, const struct addrinfo *address);
 /* Let go of fabric and arena; client is NULL. */
 void connect_fini(struct fs *fs);
 
 /* ---- fs.c ---------------------------------------------------------------- */
 
-/*
- * The connection is gone, or may not be believed any more: log why, once, and
- * fail everything.  what: "" for the transport's reason.
- */
+/* What the server says may not be believed: begin again with a new connection. */
 void fs_lose(struct fs *fs, const char *what);
+
+/* ---- reconnect.c --------------------------------------------------------- */
+
+int reconnect_init(struct fs *fs);
+void reconnect_fini(struct fs *fs);
+/* 0: there is a connection. */
+uint64_t fs_away_ms(const struct fs *fs);
+/* The client's lost(). */
+void reconnect_lost(struct fs *fs, int err, const char *reason);
+/* The session is set up: all goes on. */
+void reconnect_back(struct fs *fs);
+
+/* ---- reclaim.c ----------------------------------------------------------- */
+
+int reclaim_init(struct fs *fs);
+void reclaim_fini(struct fs *fs);
+/* Set the session up; ends in reconnect_back(), unless reclaim_stop() comes. */
+void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session);
+void reclaim_stop(struct fs *fs);
+/* r, which is_awaited, has its answer. */
+void reclaim_open_is_known(struct request *r);
+/* ---- patience.c ---------------------------------------------------------- */
+
+/*
+ * request_call(), but if the server is not there local() answers, at once or
+ * after LOCAL_ANSWER_MS, from what we know; it replies and does no more.
+ */
+void patience_call(struct request *r, const struct rf_args *args,
+		   answered_fn answered, request_fn local);
+
+void patience_start(struct fs *fs);
+void patience_stop(struct fs *fs);
 
 /* ---- fuse_io.c ----------------------------------------------------------- */
 
@@ -307,7 +428,12 @@ void fuse_io_reply_entry(struct request *r);
 void fuse_io_reply_attr(struct request *r);
 void fuse_io_reply_statx(struct request *r);
 void fuse_io_reply_set(struct request *r);	/* of SETATTR */
+/* The attributes alone: r goes on without a caller. */
+void fuse_io_give_attr(struct request *r);
+void fuse_io_give_statx(struct request *r);
 void fuse_io_reply_open(struct request *r);
+/* The open alone: r goes on without a caller.  False: it has none. */
+bool fuse_io_give_open(struct request *r, const struct file *file);
 void fuse_io_reply_create(struct request *r);
 
 /* Append one; its size, or 0 if there is no room. */
@@ -386,21 +512,52 @@ void request_release_open(struct request *r, struct inode *inode,
 /* A name of the kernel as the protocol has it: 0 or -ENAMETOOLONG, -EINVAL. */
 int request_name(const char *name, rf_name_t *out);
 
-/* Fail what waits for write slots or for room to pull: the connection is lost. */
+/* True if r was not sent, and has ended with err. */
+bool request_take_back(struct request *r, int err);
+/*
+ * Its caller waits no more: reply err.  What was not sent ends with that; what
+ * was goes on without a caller until its answer comes.
+ */
+void request_abandon(struct request *r, int err);
+
+/* Fail what waits for write slots or for room to pull: it is the end. */
 void requests_lose(struct fs *fs);
+/* The connection is lost: nothing that it lent is there any more. */
+void requests_lost(struct fs *fs);
+/* There is a new one, everything is sent again. */
+void requests_go_on(struct fs *fs);
+
+/* False: its session is over. */
+static inline bool file_is_dead(const struct fs *fs, const struct file *file)
+{
+	return file->is_dead || file->generation != fs->generation;
+}
+
+/* ---- ops_dir.c ----------------------------------------------------------- */
+
+/* The file of r has no open at the server yet: get one, then resume(). */
+void dir_open_first(struct request *r, request_fn resume);
+
+/* ---- ops_file.c ---------------------------------------------------------- */
+
+/* Release what was closed while we were away. */
+void releases_pump(struct fs *fs);
 
 /* ---- interrupt.c --------------------------------------------------------- */
 
 /* Learn of FUSE_INTERRUPT for r, which was just submitted; r may have ended. */
 void interrupt_watch(struct request *r);
-/* Look after those interrupted again. */
-void interrupts_check(struct fs *fs);
+/* Look after those interrupted again, or after all that wait. */
+void interrupts_check(struct fs *fs, bool all);
+/* True if it is a CANCEL: of a ticket that ends with its connection. */
+bool interrupt_is_cancel(const struct request *r);
 
 /* ---- pull.c -------------------------------------------------------------- */
 
 /*
  * READ the granted bytes into sink (in the arena), check them, return the
- * grants; then pulled().  -EIO: a checksum is wrong, or the connection is lost.
+ * grants; then pulled().  -EIO: a checksum is wrong.  -EAGAIN: the connection was
+ * lost, ask again.
  */
 void pull_start(struct request *r, const rf_grants_t *grants, void *sink,
 		uint32_t room, void (*pulled)(struct request *r, int err));
@@ -452,6 +609,8 @@ void write_go_on(struct request *r);
 /* Write slots: serve who waits, ask for more. */
 void write_start(struct fs *fs);
 void write_slots_ask(struct fs *fs);
+/* They are gone with the connection. */
+void write_slots_lost(struct fs *fs);
 void write_slots_serve(struct fs *fs);
 /* SETXATTR goes the way of writes. */
 void write_xattr(struct request *r, const rf_xname_t *name, const void *value,
@@ -470,5 +629,7 @@ void write_part_stopped(const struct request *part, int err);
 void write_part_ended(struct request *whole);
 /* Its caller dies: take back the parts that were not sent yet. */
 void write_withdraw(struct request *whole, bool (*take_back)(struct request *r));
+/* Its caller is gone: see rf_call.holds_others. */
+void write_parts_hold_others(struct request *whole);
 
 #endif /* FS_H */

@@ -388,13 +388,18 @@ static void reply_attr(struct request *r)
 
 	fill_attr(&r->inode->attr, &out.attr);
 	request_reply_data(r, &out, sizeof(out));
-	request_end(r);
+}
+
+void fuse_io_give_attr(struct request *r)
+{
+	cache_give(r, r->inode);
+	reply_attr(r);
 }
 
 void fuse_io_reply_attr(struct request *r)
 {
-	cache_give(r, r->inode);
-	reply_attr(r);
+	fuse_io_give_attr(r);
+	request_end(r);
 }
 
 static struct statx_time statx_time(const rf_time_t *time)
@@ -402,7 +407,7 @@ static struct statx_time statx_time(const rf_time_t *time)
 	return (struct statx_time){ time->seconds, time->nanoseconds, 0 };
 }
 
-void fuse_io_reply_statx(struct request *r)
+void fuse_io_give_statx(struct request *r)
 {
 	const rf_attr_t *attr = &r->inode->attr;
 	struct statx_out out = {
@@ -425,6 +430,11 @@ void fuse_io_reply_statx(struct request *r)
 
 	cache_give(r, r->inode);
 	request_reply_data(r, &out, sizeof(out));
+}
+
+void fuse_io_reply_statx(struct request *r)
+{
+	fuse_io_give_statx(r);
 	request_end(r);
 }
 
@@ -432,6 +442,7 @@ void fuse_io_reply_set(struct request *r)
 {
 	cache_give_set(r, r->inode);
 	reply_attr(r);
+	request_end(r);
 }
 
 /* Past the page cache, perhaps with writes side by side.  Else exact pages
@@ -463,12 +474,17 @@ static void drop_file(struct request *r)
 	request_release_open(r, inode, open);
 }
 
-void fuse_io_reply_open(struct request *r)
+bool fuse_io_give_open(struct request *r, const struct file *file)
 {
 	struct fuse_open_out out;
 
-	fill_open(r->file, &out);
-	if (request_reply_data(r, &out, sizeof(out)) < 0)
+	fill_open(file, &out);
+	return request_reply_data(r, &out, sizeof(out)) == 0;
+}
+
+void fuse_io_reply_open(struct request *r)
+{
+	if (!fuse_io_give_open(r, r->file))
 		drop_file(r);
 	else
 		request_end(r);

@@ -303,3 +303,35 @@ void identities_put(struct identities *ids, uint16_t index)
 	if (--id->users == 0)
 		rf_list_push(&ids->idle, &id->idle);
 }
+
+void identities_forget_idle(struct identities *ids)
+{
+	struct rf_list *at;
+
+	rf_list_for_each(at, &ids->idle) {
+		struct identity *id = rf_container_of(at, struct identity,
+						      idle);
+
+		rf_list_remove(&id->bucket);
+		id->generation++;	/* callers do not find it either */
+	}
+}
+
+bool identities_next_used(struct identities *ids, uint32_t *at,
+			  struct rf_identity_args *args)
+{
+	while (*at < RF_IDENTITIES_MAX) {
+		const struct identity *id = &ids->table[(*at)++];
+
+		if (id->users == 0)
+			continue;
+		*args = (struct rf_identity_args){
+			.index = index_of(ids, id), .uid = id->uid,
+			.gid = id->gid,
+			.groups = { .bytes = id->groups,
+				    .size = id->group_count * 4 },
+		};
+		return true;
+	}
+	return false;
+}

@@ -152,6 +152,18 @@ struct inode *inodes_get(struct inodes *inodes, const rf_handle_t *handle,
 	return inode;
 }
 
+void inodes_doubt(struct inodes *inodes)
+{
+	for (uint32_t i = 1; i <= inodes->table.used; i++) {
+		struct inode *inode = table_at(&inodes->table, i);
+
+		if (!inode)
+			continue;
+		inode->attr.change = 0;
+		change_doubt(&inode->change);
+	}
+}
+
 static void drop_if_unused(struct inodes *inodes, struct inode *inode)
 {
 	if (inode->refs || inode->lookups)

@@ -59,6 +59,12 @@ void inodes_put(struct inodes *inodes, struct inode *inode);
 /* Take attr in, unless what we have is newer. */
 void inode_see(struct inode *inode, const rf_attr_t *attr);
 
+/*
+ * The server was started again, and what was not synced may be lost: counters
+ * may have gone back.  Attributes and pages that we know count for nothing.
+ */
+void inodes_doubt(struct inodes *inodes);
+
 /* The kernel drops count lookups of nodeid. */
 void inodes_forget(struct inodes *inodes, uint64_t nodeid, uint64_t count);
 

@@ -11,8 +11,11 @@
  * answer comes (what the server QUEUED is cancelled), and an open that it brings
  * is released.  Only what changes data keeps its caller until it is over, as a
  * disk does: whoever is started next may write to the same place, and must not
- * be overtaken by a dead one's write that was still on its way.  The kernel tells of an interrupt once; callers that were not
- * dying then are looked at again once in a while.
+ * be overtaken by a dead one's write that was still on its way.  Without a
+ * connection nothing is on its way, and it ends at once, too: what was sent
+ * before is settled first when there is one again (holds_others).  The kernel
+ * tells of an interrupt once; callers that were not dying then are looked at
+ * again once in a while.
  */
 #include "fs.h"
 
@@ -68,41 +71,25 @@ static void cancel(struct request *r)
 	request_send(spare, cancel_answered);
 }
 
-/* Take r back from whatever queue it is in.  False: it can't be. */
-static bool take_back(struct request *r)
+bool interrupt_is_cancel(const struct request *r)
 {
-	switch (r->state) {
-	case REQUEST_BUFFER:
-		rf_pool_cancel(r->fs->pool, &r->waiter);
-		return true;
-	case REQUEST_SLOTS:
-		rf_list_remove(&r->link);
-		return true;
-	case REQUEST_CALLING:
-		return !r->carries_identity &&
-		       rf_client_retract(r->fs->client, &r->call);
-	default:
-		return false;
-	}
+	return r->home == &r->fs->free_spares && r->answered == cancel_answered;
 }
 
 static void end_if_dying(struct request *r)
 {
-	if (!r->fs->client || !is_dying(r->who.pid))
+	struct fs *fs = r->fs;
+
+	if (!fs->client || !r->fuse || !is_dying(r->who.pid))
 		return;
-	if (r->state == REQUEST_PARTS) {
-		write_withdraw(r, take_back);
+	if (request_take_back(r, -EINTR))
 		return;
-	}
-	if (take_back(r)) {
-		request_set_state(r, REQUEST_WORKING);
-		request_fail(r, -EINTR);
-		return;
-	}
 	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
 		cancel(r);
-	if (!r->is_changing)
-		request_reply_err(r, -EINTR);
+	r->was_killed = (r->is_changing || r->state == REQUEST_PARTS) &&
+			!fs->is_away;
+	if (!r->was_killed)
+		request_abandon(r, -EINTR);
 }
 
 static void interrupted(fuse_req_t fuse, void *context)
@@ -127,10 +114,10 @@ void interrupt_watch(struct request *r)
 		end_if_dying(r);
 }
 
-void interrupts_check(struct fs *fs)
+void interrupts_check(struct fs *fs, bool all)
 {
 	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
 		if (fs->requests[i].state != REQUEST_FREE &&
-		    fs->requests[i].was_interrupted)
+		    (fs->requests[i].was_interrupted || all))
 			end_if_dying(&fs->requests[i]);
 }

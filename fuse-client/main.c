@@ -23,7 +23,7 @@
 static const char usage_text[] =
 "usage: rdmafs mount [FABRIC://]HOST[:PORT]/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
 "       rdmafs mount HOST:/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
-"       rdmafs umount [-l] MOUNTPOINT\n"
+"       rdmafs umount [-l] [-f] MOUNTPOINT\n"
 "       rdmafs keygen FILE\n"
 "       rdmafs doctor [-q] [-w SECONDS] [-o OPTIONS] [HOST[:PORT][/EXPORT]]\n"
 "       rdmafs tune [-s SECONDS] [-o OPTIONS] [FABRIC://]HOST[:PORT]\n"
@@ -31,7 +31,8 @@ static const char usage_text[] =
 "       rdmafs version\n"
 "       mount -t rdmafs SOURCE MOUNTPOINT [-o OPTIONS]\n"
 "\n"
-"  -f   stay in the foreground and log to stderr\n"
+"  -f   mount: stay in the foreground and log to stderr\n"
+"       umount: whatever waits for the server fails at once\n"
 "  -l   take the mount out of the tree now, even if it is in use\n"
 "  -q   tell only warnings and problems\n"
 "  -w   look at the counters twice, and tell what grew in between\n"
@@ -41,8 +42,10 @@ static const char usage_text[] =
 "  ro                  read-only\n"
 "  allow_other         let other users in [as root: on]; noallow_other\n"
 "  dev suid noexec noatime   as in mount(8) [nodev, nosuid]\n"
-"  timeo=SECONDS       give up when the server does not answer a mount [10]\n"
-"  rpc_timeo=SECONDS   fail with EIO when an answer does not come [60]\n"
+"  hard                wait for a server that is away for as long as it is [yes]\n"
+"  soft                fail with EIO after timeo=SECONDS [60]\n"
+"  mount_timeo=SECONDS give up when the server does not answer a mount [10]\n"
+"  rpc_timeo=SECONDS   reconnect when an answer does not come [60]\n"
 "  log=LEVEL           error, warn, info or debug [info]\n"
 "  memory=SIZE         registered memory [64M]; huge_pages\n"
 "  read_ahead=KIB      the kernel reads so much ahead, as root only [4096]\n"
@@ -209,13 +212,14 @@ static int helper_mount(int argc, char **argv)
 static int command_umount(int argc, char **argv)
 {
 	char mountpoint[4096];
-	bool is_lazy = false;
+	bool is_lazy = false, is_forced = false;
 	int letter, err;
 
-	while ((letter = getopt(argc, argv, "l")) != -1) {
-		if (letter != 'l')
+	while ((letter = getopt(argc, argv, "lf")) != -1) {
+		if (letter != 'l' && letter != 'f')
 			return wrong_usage("unknown option");
-		is_lazy = true;
+		is_lazy |= letter == 'l';
+		is_forced |= letter == 'f';
 	}
 	if (argc - optind != 1)
 		return wrong_usage("needs a mount point");
@@ -224,6 +228,8 @@ static int command_umount(int argc, char **argv)
 		complain("%s: %s", argv[optind], strerror(-err));
 		return EXIT_FAILURE;
 	}
+	if (is_forced)
+		mounting_abort(mountpoint);
 	return mounting_unmount(mountpoint, is_lazy) ? EXIT_FAILURE :
 						       EXIT_SUCCESS;
 }

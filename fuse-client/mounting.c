@@ -492,6 +492,38 @@ static int unmount_as_root(const char *mountpoint, bool is_lazy,
 	return err;
 }
 
+/* Where fusectl is not mounted.  Held busy, the mount is aborted and stays. */
+static void abort_as_root(const char *mountpoint)
+{
+	int fd = open(mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (geteuid() == 0)
+		umount2(mountpoint, UMOUNT_NOFOLLOW | MNT_FORCE);
+	close(fd);
+}
+
+/* The number of a connection is the minor number of its mounts. */
+void mounting_abort(const char *mountpoint)
+{
+	struct mounted mounted;
+	const char *minor;
+	char path[64];
+	int fd;
+
+	if (!find_mounted(mountpoint, &mounted) || !is_ours(&mounted))
+		return;
+	minor = strchr(mounted.device, ':');
+	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%.16s/abort",
+		 minor ? minor + 1 : "");
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "1", 1) != 1)
+		abort_as_root(mountpoint);
+	if (fd >= 0)
+		close(fd);
+}
+
 int mounting_unmount(const char *mountpoint, bool is_lazy)
 {
 	char text[HELPER_TEXT_MAX] = "";

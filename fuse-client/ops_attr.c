@@ -44,17 +44,34 @@ static void getattr_answered(struct request *r, struct rf_dec *reply)
 	cache_reveal(r, r->inode, answer);
 }
 
+static void give_old_attr(struct request *r)
+{
+	if (r->getattr.is_statx)
+		fuse_io_give_statx(r);
+	else
+		fuse_io_give_attr(r);
+}
+
 static void do_getattr(fuse_req_t fuse, fuse_ino_t nodeid,
 		       struct fuse_file_info *fi)
 {
 	struct rf_args args = { .code = RF_OP_GETATTR };
 	struct request *r = request_take(fuse, nodeid);
+	struct file *file;
 
-	(void)fi;
 	if (!r)
 		return;
+	file = fi ? files_find(&r->fs->files, fi->fh) : NULL;
+	/* It asks before it reads cached pages: there is nothing to read. */
+	if (file && file_is_dead(r->fs, file)) {
+		request_fail(r, -EIO);
+		return;
+	}
 	r->getattr.is_statx = r->fs->is_statx;
-	request_call(r, &args, getattr_answered);
+	if (r->inode == r->fs->inodes.root)
+		patience_call(r, &args, getattr_answered, give_old_attr);
+	else
+		request_call(r, &args, getattr_answered);
 }
 
 static void setattr_answered(struct request *r, struct rf_dec *reply)
@@ -130,6 +147,11 @@ static void do_setattr(fuse_req_t fuse, fuse_ino_t nodeid, struct stat *attr,
 	args.setattr.valid = set_bits(raw->valid);
 	fill_setattr(attr, &args.setattr);
 	file = fi ? files_find(&r->fs->files, fi->fh) : NULL;
+	if (file && file_is_dead(r->fs, file)) {
+		request_fail(r, -EIO);
+		return;
+	}
+	r->uses_open = file != NULL;
 	if (file)
 		args.setattr.open = file->open;
 	cache_change_begin(r, false);
@@ -138,27 +160,44 @@ static void do_setattr(fuse_req_t fuse, fuse_ino_t nodeid, struct stat *attr,
 
 /* ---- statfs, fsync -------------------------------------------------------- */
 
+static void reply_statfs(struct request *r)
+{
+	const struct rf_statfs_results *in = &r->fs->last_statfs;
+	struct statvfs out = { 0 };
+	fuse_req_t fuse = request_fuse(r);
+
+	out.f_bsize = out.f_frsize = in->block_size;
+	out.f_blocks = in->blocks;
+	out.f_bfree = in->free;
+	out.f_bavail = in->available;
+	out.f_files = in->files;
+	out.f_ffree = out.f_favail = in->files_free;
+	out.f_namemax = in->name_max;
+	if (fuse)
+		fuse_reply_statfs(fuse, &out);
+}
+
+/* What we were told last. */
+static void reply_old_statfs(struct request *r)
+{
+	if (r->fs->has_statfs)
+		reply_statfs(r);
+	else
+		request_reply_err(r, -ETIMEDOUT);
+}
+
 static void statfs_answered(struct request *r, struct rf_dec *reply)
 {
 	struct rf_results results;
-	struct statvfs out = { 0 };
-	fuse_req_t fuse;
 	int err = request_results(r, reply, RF_OP_STATFS, &results);
 
 	if (err) {
 		request_fail(r, err);
 		return;
 	}
-	out.f_bsize = out.f_frsize = results.statfs.block_size;
-	out.f_blocks = results.statfs.blocks;
-	out.f_bfree = results.statfs.free;
-	out.f_bavail = results.statfs.available;
-	out.f_files = results.statfs.files;
-	out.f_ffree = out.f_favail = results.statfs.files_free;
-	out.f_namemax = results.statfs.name_max;
-	fuse = request_fuse(r);
-	if (fuse)
-		fuse_reply_statfs(fuse, &out);
+	r->fs->last_statfs = results.statfs;
+	r->fs->has_statfs = true;
+	reply_statfs(r);
 	request_end(r);
 }
 
@@ -168,7 +207,7 @@ static void do_statfs(fuse_req_t fuse, fuse_ino_t nodeid)
 	struct request *r = request_take(fuse, nodeid ? nodeid : FUSE_ROOT_ID);
 
 	if (r)
-		request_call(r, &args, statfs_answered);
+		patience_call(r, &args, statfs_answered, reply_old_statfs);
 }
 
 static void fsync_answered(struct request *r, struct rf_dec *reply)
@@ -176,18 +215,28 @@ static void fsync_answered(struct request *r, struct rf_dec *reply)
 	request_answered_status(r, reply, RF_OP_FSYNC);
 }
 
+static void send_fsync(struct request *r)
+{
+	struct rf_args args = { .code = RF_OP_FSYNC };
+
+	args.fsync.open = r->file->open;
+	args.fsync.is_data_only = r->sync.is_data_only;
+	request_call(r, &args, fsync_answered);
+}
+
 /* Files and directories. */
 static void do_fsync(fuse_req_t fuse, fuse_ino_t nodeid, int is_data_only,
 		     struct fuse_file_info *fi)
 {
-	struct rf_args args = { .code = RF_OP_FSYNC };
 	struct request *r = request_take_file(fuse, nodeid, fi);
 
 	if (!r)
 		return;
-	args.fsync.open = r->file->open;
-	args.fsync.is_data_only = is_data_only != 0;
-	request_call(r, &args, fsync_answered);
+	r->sync.is_data_only = is_data_only != 0;
+	if (r->file->open)
+		send_fsync(r);
+	else
+		dir_open_first(r, send_fsync);
 }
 
 /* ---- fallocate, lseek, copy_file_range ------------------------------------ */
@@ -302,6 +351,10 @@ static void do_copy(fuse_req_t fuse, fuse_ino_t source, off_t source_offset,
 	from = files_find(&r->fs->files, source_fi->fh);
 	if (!r->other || !from) {
 		request_fail(r, r->other ? -EBADF : -ESTALE);
+		return;
+	}
+	if (file_is_dead(r->fs, from)) {
+		request_fail(r, -EIO);
 		return;
 	}
 	args.copy.open = r->file->open;

@@ -72,11 +72,17 @@ static int convert(struct request *r, const uint8_t *in, uint32_t size)
 	return -EIO;
 }
 
+static void ask(struct request *r);
+
 static void pulled(struct request *r, int err)
 {
 	int size = err ? err : convert(r, r->data->mem + DIR_DATA_MAX,
 				       r->pulled_size);
 
+	if (size == -EAGAIN) {
+		ask(r);
+		return;
+	}
 	if (size < 0) {
 		request_fail(r, size);
 		return;
@@ -100,10 +106,54 @@ static void readdir_answered(struct request *r, struct rf_dec *reply)
 		    r->data->mem + DIR_DATA_MAX, DIR_DATA_MAX, pulled);
 }
 
+/* ---- opened while the server was away (ops_file.c) ------------------------- */
+
+static void open_answered(struct request *r, struct rf_dec *reply)
+{
+	struct rf_results results;
+	int err = request_results(r, reply, RF_OP_OPEN, &results);
+
+	if (err) {
+		request_fail(r, err);
+		return;
+	}
+	/* Somebody else has opened it meanwhile, or closed it. */
+	if (!r->fuse || r->file->open) {
+		request_reply_err(r, -EINTR);
+		request_release_open(r, r->inode, results.open.open);
+		return;
+	}
+	r->file->open = results.open.open;
+	r->file->tag = results.open.tag;
+	r->file->wire_flags = RF_OPEN_READ | RF_OPEN_DIR;
+	r->resume(r);
+}
+
+void dir_open_first(struct request *r, request_fn resume)
+{
+	struct rf_args args = { .code = RF_OP_OPEN };
+
+	r->resume = resume;
+	args.open.flags = RF_OPEN_READ | RF_OPEN_DIR;
+	r->is_opening = true;
+	request_call(r, &args, open_answered);
+}
+
+/* ---- asking ----------------------------------------------------------------- */
+
 static void ask(struct request *r)
 {
 	struct rf_args args = { .code = RF_OP_READDIR };
 
+	/* Its caller was killed meanwhile, and may have closed it. */
+	if (!r->fuse) {
+		request_end(r);
+		return;
+	}
+	if (!r->file->open) {
+		dir_open_first(r, ask);
+		return;
+	}
 	args.readdir.open = r->file->open;
 	args.readdir.cookie = r->dir.cookie;
 	args.readdir.size = (uint32_t)rf_min_u64(r->dir.size,

@@ -12,6 +12,9 @@
  * sends nothing that anybody waits for: every write was answered already, so
  * there is no flush handler (the kernel then stops asking), and RELEASE is
  * replied to at once.
+ *
+ * When it fails.  RELEASE while the server is away: the file stands in a list
+ * until it is back, or has forgotten it.
  */
 #include "fs.h"
 
@@ -45,7 +48,8 @@ static uint32_t open_flags(int flags)
 }
 
 /* Enter the open; on failure r has ended. */
-static bool add_file(struct request *r, struct inode *inode, uint32_t open)
+static bool add_file(struct request *r, struct inode *inode, uint32_t open,
+		     uint64_t tag)
 {
 	int flags = (int)r->open.flags;
 
@@ -55,6 +59,9 @@ static bool add_file(struct request *r, struct inode *inode, uint32_t open)
 		request_release_open(r, inode, open);
 		return false;
 	}
+	r->file->tag = tag;
+	r->file->wire_flags = r->open.wire_flags;
+	r->file->generation = r->fs->generation;
 	r->file->is_append = (flags & O_APPEND) != 0;
 	r->file->is_parallel = (flags & (O_APPEND | O_DIRECT)) != 0 &&
 			       S_ISREG(inode->attr.mode);
@@ -76,9 +83,8 @@ static void open_answered(struct request *r, struct rf_dec *reply)
 		return;
 	}
 	inode_see(r->inode, &results.open.attr);
-	if (!add_file(r, r->inode, results.open.open))
-		return;
-	fuse_io_reply_open(r);
+	if (add_file(r, r->inode, results.open.open, results.open.tag))
+		fuse_io_reply_open(r);
 }
 
 /* The mount was told to leave atime alone, or to change nothing. */
@@ -88,25 +94,45 @@ static uint32_t mount_flags(const struct fs *fs)
 	       RF_OPEN_NOATIME : 0;
 }
 
-static void open_any(struct request *r, int flags, uint32_t wire_flags)
+static void fill_open(struct request *r, int flags, uint32_t wire_flags,
+		     struct rf_args *args)
 {
-	struct rf_args args = { .code = RF_OP_OPEN };
-
+	args->code = RF_OP_OPEN;
 	wire_flags |= mount_flags(r->fs);
 	r->open.flags = (uint32_t)flags;
-	args.open.flags = wire_flags;
-	request_call(r, &args, open_answered);
+	r->open.wire_flags = args->open.flags = wire_flags;
+	r->is_opening = true;
+}
+
+/*
+ * The root, which df opens to look at: ops_dir.c opens it at the server if it
+ * is read.
+ */
+static void open_later(struct request *r)
+{
+	struct fs *fs = r->fs;
+	struct file *file = files_add(&fs->files, r->inode, 0);
+
+	if (!file) {
+		request_reply_err(r, -ENFILE);
+		return;
+	}
+	file->generation = fs->generation;
+	if (!fuse_io_give_open(r, file))
+		files_remove(&fs->files, &fs->inodes, file);
 }
 
 static void do_open(fuse_req_t fuse, fuse_ino_t nodeid,
 		    struct fuse_file_info *fi)
 {
 	struct request *r = request_take(fuse, nodeid);
+	struct rf_args args;
 
 	if (!r)
 		return;
 	/* The kernel has dealt with O_EXCL. */
-	open_any(r, fi->flags, open_flags(fi->flags & ~O_EXCL));
+	fill_open(r, fi->flags, open_flags(fi->flags & ~O_EXCL), &args);
+	request_call(r, &args, open_answered);
 }
 
 static void do_opendir(fuse_req_t fuse, fuse_ino_t nodeid,
@@ -114,12 +140,17 @@ static void do_opendir(fuse_req_t fuse, fuse_ino_t nodeid,
 {
 	struct request *r = request_take(fuse, nodeid);
 	uint32_t flags = RF_OPEN_READ | RF_OPEN_DIR;
+	struct rf_args args;
 
 	if (!r)
 		return;
 	if (fi->flags & O_NOATIME || r->fs->options.no_diratime)
 		flags |= RF_OPEN_NOATIME;
-	open_any(r, O_RDONLY, flags);
+	fill_open(r, O_RDONLY, flags, &args);
+	if (r->inode == r->fs->inodes.root)
+		patience_call(r, &args, open_answered, open_later);
+	else
+		request_call(r, &args, open_answered);
 }
 
 /* ---- create --------------------------------------------------------------- */
@@ -142,9 +173,8 @@ static void create_answered(struct request *r, struct rf_dec *reply)
 		request_fail(r, -ENOMEM);
 		return;
 	}
-	if (!add_file(r, r->other, results.create.open))
-		return;
-	fuse_io_reply_create(r);
+	if (add_file(r, r->other, results.create.open, results.create.tag))
+		fuse_io_reply_create(r);
 }
 
 static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
@@ -164,26 +194,72 @@ static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	r->open.flags = (uint32_t)fi->flags;
 	args.create.mode = mode;
 	args.create.flags = open_flags(fi->flags) | mount_flags(r->fs);
+	r->open.wire_flags = args.create.flags;
+	r->is_opening = true;
 	request_call(r, &args, create_answered);
 }
 
 /* ---- release -------------------------------------------------------------- */
 
+/* r is used up. */
+static void release(struct request *r, struct file *file)
+{
+	struct fs *fs = r->fs;
+	uint32_t open = file->open;
+	bool is_open = open != 0 && !file_is_dead(fs, file);
+	struct inode *inode = file->inode;
+
+	if (!r->inode) {
+		r->inode = inode;
+		inode->refs++;
+	}
+	files_remove(&fs->files, &fs->inodes, file);
+	if (is_open)
+		request_release_open(r, inode, open);
+	else
+		request_end(r);
+}
+
+/* Requests are few, and one for each file would wait until we are back. */
+static void release_later(struct request *r, struct file *file)
+{
+	file->is_released = true;
+	rf_list_push(&r->fs->releases, &file->release_link);
+	request_end(r);
+}
+
+void releases_pump(struct fs *fs)
+{
+	while (!fs->is_away && !rf_list_is_empty(&fs->releases)) {
+		struct file *file = rf_container_of(fs->releases.next,
+						    struct file, release_link);
+		struct request *r = request_spare(fs);
+
+		if (!r)
+			return;		/* the next answer to one comes here */
+		rf_list_remove(&file->release_link);
+		release(r, file);
+	}
+}
+
 static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
 		       struct fuse_file_info *fi)
 {
-	struct request *r = request_take_file(fuse, nodeid, fi);
+	struct request *r = request_take(fuse, nodeid);
 	struct file *file;
-	uint32_t open;
 
 	if (!r)
 		return;
-	file = r->file;
-	open = file->open;
-	r->file = NULL;
-	files_remove(&r->fs->files, &r->fs->inodes, file);
+	file = files_find(&r->fs->files, fi->fh);
+	if (!file) {
+		request_fail(r, -EBADF);
+		return;
+	}
 	request_reply_err(r, 0);
-	request_release_open(r, r->inode, open);
+	if (r->fs->is_away && !file_is_dead(r->fs, file))
+		release_later(r, file);
+	else
+		release(r, file);
 }
 
 void ops_file_fill(struct fuse_lowlevel_ops *ops)

@@ -39,8 +39,18 @@ static struct request *take(fuse_req_t fuse, fuse_ino_t nodeid,
 
 /* ---- get and list --------------------------------------------------------- */
 
+static void send_get(struct request *r);
+static void send_list(struct request *r);
+
 static void pulled(struct request *r, int err)
 {
+	if (err == -EAGAIN) {
+		if (r->xattr.is_list)
+			send_list(r);
+		else
+			send_get(r);
+		return;
+	}
 	if (!err && r->pulled_size != r->xattr.value_size) {
 		fs_lose(r->fs, "sent more or less than it said");
 		err = -EIO;
@@ -137,6 +147,7 @@ static void do_getxattr(fuse_req_t fuse, fuse_ino_t nodeid, const char *name,
 	/* The kernel's message may be gone when a buffer is there. */
 	memcpy(r->xattr.name, checked.bytes, checked.size);
 	r->xattr.name[checked.size] = '\0';
+	r->xattr.is_list = false;
 	start(r, size, send_get);
 }
 
@@ -144,8 +155,10 @@ static void do_listxattr(fuse_req_t fuse, fuse_ino_t nodeid, size_t size)
 {
 	struct request *r = request_take(fuse, nodeid);
 
-	if (r)
-		start(r, size, send_list);
+	if (!r)
+		return;
+	r->xattr.is_list = true;
+	start(r, size, send_list);
 }
 
 /* ---- set and remove ------------------------------------------------------- */

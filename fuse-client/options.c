@@ -27,7 +27,8 @@ void options_init(struct mount_options *options)
 	*options = (struct mount_options){
 		.port = RF_DEFAULT_PORT,
 		.allow_other = geteuid() == 0,
-		.timeo_ms = 10 * 1000,
+		.mount_timeo_ms = 10 * 1000,
+		.timeo_ms = 60 * 1000,
 		.rpc_timeo_ms = 60 * 1000,
 		.memory = 64 * MIB,
 		.inline_max = RF_INLINE_DEFAULT,
@@ -257,6 +258,9 @@ static const struct known_option known[] = {
 
 	{ "key", KIND_PATH, AT(key_file), 0, 0 },
 	/* A day, so that milliseconds fit and a typing error does not. */
+	{ "mount_timeo", KIND_DURATION, AT(mount_timeo_ms), 1, 86400000 },
+	{ "hard", KIND_OFF, AT(is_soft), 0, 0 },
+	{ "soft", KIND_ON, AT(is_soft), 0, 0 },
 	{ "timeo", KIND_DURATION, AT(timeo_ms), 1, 86400000 },
 	{ "rpc_timeo", KIND_DURATION, AT(rpc_timeo_ms), 1, 86400000 },
 	{ "memory", KIND_BYTES64, AT(memory), 8ull * MIB, 1024ull * 1024 * MIB },

@@ -9,10 +9,17 @@
  *
  * When it fails.  A full work queue: again at the end of a turn.  A wrong
  * checksum: EIO and was_damaged, one line in the log; the grant is given back.
+ * A lost connection took the grants along: EAGAIN, ask for the data anew.
  */
 #include "fs.h"
 
 #include <errno.h>
+
+/* What one asks for anew, for ever, might be what ends the connection. */
+static int loss(struct request *r)
+{
+	return r->losses++ < PULL_LOSSES_MAX ? -EAGAIN : -EIO;
+}
 
 static void finish(struct request *r, int err)
 {
@@ -55,7 +62,7 @@ static void return_grants(struct request *r)
 static void pull_done(struct rf_op *op, int status)
 {
 	struct request *r = rf_container_of(op, struct request, op);
-	int err = status ? -EIO : check(r);
+	int err = status ? loss(r) : check(r);
 
 	return_grants(r);
 	finish(r, err);
@@ -116,7 +123,7 @@ static bool post(struct request *r)
 		return false;
 	if (err) {
 		return_grants(r);
-		finish(r, -EIO);
+		finish(r, loss(r));
 	}
 	return true;
 }

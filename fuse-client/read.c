@@ -44,6 +44,10 @@ static void pulled(struct request *r, int err)
 {
 	bool goes_on = !err && is_short(r, r->pulled_size);
 
+	if (err == -EAGAIN) {
+		ask(r);
+		return;
+	}
 	if (err && r->was_damaged && !r->read.was_repeated) {
 		r->read.was_repeated = true;
 		ask(r);

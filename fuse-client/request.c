@@ -10,8 +10,11 @@
  * Ownership.  From request_send() until answered() the message, the data and
  * the works are lent to libproto.
  *
- * When it fails.  No answer: EIO.  An answer that does not decode ends the
- * connection, for nothing that it says may be believed.
+ * When it fails.  A lost connection is no failure: libproto sends the message
+ * again.  When the session is over, what does not hang on an open file of it and
+ * has changed nothing begins anew in the next one; all else is EIO.  An answer
+ * that does not decode ends the connection, for nothing that it says may be
+ * believed.
  */
 #include "fs.h"
 
@@ -27,7 +30,7 @@ static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_BUFFER] = TO(WORKING),
 	[REQUEST_SLOTS] = TO(WORKING),
 	[REQUEST_CALLING] = TO(WORKING) | TO(QUEUED),
-	[REQUEST_QUEUED] = TO(WORKING),
+	[REQUEST_QUEUED] = TO(WORKING) | TO(CALLING),
 	[REQUEST_PULLING] = TO(WORKING),
 	[REQUEST_INVALIDATING] = TO(WORKING),
 	[REQUEST_PARTS] = TO(WORKING),
@@ -96,6 +99,7 @@ int requests_init(struct fs *fs)
 	rf_list_init(&fs->in_flight);
 	rf_list_init(&fs->pulls_waiting);
 	rf_list_init(&fs->slots_waiting);
+	rf_list_init(&fs->releases);
 	fs->requests = calloc(REQUESTS_TOTAL, sizeof(*fs->requests));
 	if (!fs->requests)
 		return -ENOMEM;
@@ -132,11 +136,9 @@ struct request *request_take(fuse_req_t fuse, fuse_ino_t nodeid)
 	r->fuse = fuse;
 	r->who = *fuse_req_ctx(fuse);
 	r->arrived = ++fs->ticks;
+	r->arrived_ns = rf_reactor_now_ns(fs->reactor);
+	r->generation = fs->generation;
 	request_set_state(r, REQUEST_WORKING);
-	if (fs->is_lost) {
-		request_fail(r, -EIO);
-		return NULL;
-	}
 	r->inode = inodes_find(&fs->inodes, nodeid);
 	if (!r->inode) {
 		request_fail(r, -ESTALE);
@@ -158,6 +160,11 @@ struct request *request_take_file(fuse_req_t fuse, fuse_ino_t nodeid,
 		request_fail(r, -EBADF);
 		return NULL;
 	}
+	if (file_is_dead(r->fs, r->file)) {
+		request_fail(r, -EIO);
+		return NULL;
+	}
+	r->uses_open = true;
 	return r;
 }
 
@@ -169,6 +176,7 @@ struct request *request_spare(struct fs *fs)
 	if (!item)
 		return NULL;
 	r = rf_container_of(item, struct request, link);
+	r->generation = fs->generation;
 	request_set_state(r, REQUEST_WORKING);
 	return r;
 }
@@ -227,7 +235,12 @@ void request_end(struct request *r)
 	r->inode = r->other = NULL;
 	r->file = NULL;
 	r->whole = NULL;
-	r->was_interrupted = r->was_cancelled = false;
+	r->losses = 0;
+	r->was_interrupted = r->was_cancelled = r->was_killed = false;
+	r->uses_open = r->is_opening = false;
+	r->answer_locally = NULL;
+	if (r->is_awaited)
+		reclaim_open_is_known(r);
 	request_set_state(r, REQUEST_FREE);
 	rf_list_push(r->home, &r->link);
 	if (r->data) {
@@ -267,6 +280,7 @@ static void reset_call(struct request *r)
 	r->call.work_count = 0;
 	r->call.inv_key = 0;
 	r->call.is_control = false;
+	r->call.holds_others = false;
 	r->carries_identity = false;
 }
 
@@ -324,7 +338,8 @@ bool request_begin(struct request *r)
 	struct fs *fs = r->fs;
 	int err;
 
-	if (fs->is_lost || !fs->client) {
+	/* The open was of a former session: its number may be another's now. */
+	if (!fs->client || (r->uses_open && r->generation != fs->generation)) {
 		request_fail(r, -EIO);
 		return false;
 	}
@@ -347,16 +362,29 @@ void request_use(struct request *r, const struct inode *inode)
 	request_put(r, &args);
 }
 
+/* Its session is over, but it would be the same in the next one. */
+static bool begins_anew(const struct request *r, int err)
+{
+	return err == -ESTALE && !r->uses_open && !r->call.may_have_run &&
+	       (r->fuse || r->home == &r->fs->free_spares);
+}
+
 static void call_done(struct rf_call *call, int err, struct rf_dec *reply)
 {
 	struct request *r = rf_container_of(call, struct request, call);
 
+	if (begins_anew(r, err)) {
+		rf_client_submit(r->fs->client, call);
+		return;
+	}
 	drop_identity(r);
 	request_set_state(r, REQUEST_WORKING);
-	if (err)
+	if (err) {
 		request_fail(r, -EIO);
-	else
+	} else {
+		r->fs->is_silent = false;
 		r->answered(r, reply);
+	}
 }
 
 static void call_queued(struct rf_call *call)
@@ -458,7 +486,10 @@ void request_need_data(struct request *r, uint32_t size, request_fn resume)
 
 static void release_answered(struct request *r, struct rf_dec *reply)
 {
+	struct fs *fs = r->fs;
+
 	request_answered_status(r, reply, RF_OP_RELEASE);
+	releases_pump(fs);
 }
 
 void request_release_open(struct request *r, struct inode *inode,
@@ -468,6 +499,7 @@ void request_release_open(struct request *r, struct inode *inode,
 
 	RF_ASSERT(!r->fuse);
 	args.release.open = open;
+	r->uses_open = true;
 	if (!request_begin(r))
 		return;
 	request_use(r, inode);
@@ -488,6 +520,49 @@ int request_name(const char *name, rf_name_t *out)
 	return 0;
 }
 
+/* Out of whatever queue it is in.  False: it can't be. */
+static bool take_back(struct request *r)
+{
+	switch (r->state) {
+	case REQUEST_BUFFER:
+		rf_pool_cancel(r->fs->pool, &r->waiter);
+		return true;
+	case REQUEST_SLOTS:
+		rf_list_remove(&r->link);
+		return true;
+	case REQUEST_CALLING:
+		return !r->carries_identity &&
+		       rf_client_retract(r->fs->client, &r->call);
+	default:
+		return false;
+	}
+}
+
+bool request_take_back(struct request *r, int err)
+{
+	if (r->state == REQUEST_PARTS) {
+		write_withdraw(r, take_back);
+		return r->state != REQUEST_PARTS;
+	}
+	if (!take_back(r))
+		return false;
+	request_set_state(r, REQUEST_WORKING);
+	request_fail(r, err);
+	return true;
+}
+
+void request_abandon(struct request *r, int err)
+{
+	if (request_take_back(r, err))
+		return;
+	request_reply_err(r, err);
+	r->call.holds_others = true;
+	if (r->state == REQUEST_PARTS)
+		write_parts_hold_others(r);
+}
+
+/* ---- the connection ------------------------------------------------------- */
+
 static void fail_all(struct rf_list *queue)
 {
 	struct rf_list *item;
@@ -505,4 +580,50 @@ void requests_lose(struct fs *fs)
 {
 	fail_all(&fs->slots_waiting);
 	fail_all(&fs->pulls_waiting);
+}
+
+static void lose_one(struct request *r)
+{
+	if (r->state == REQUEST_QUEUED) {
+		request_set_state(r, REQUEST_CALLING);
+		r->was_cancelled = false;
+		r->arrived_ns = rf_reactor_now_ns(r->fs->reactor);
+	}
+	if (r->state == REQUEST_CALLING && interrupt_is_cancel(r)) {
+		RF_ASSERT(rf_client_retract(r->fs->client, &r->call));
+		request_set_state(r, REQUEST_WORKING);
+		request_end(r);
+	} else if (r->was_killed && r->fuse) {
+		request_abandon(r, -EINTR);
+	}
+}
+
+void requests_lost(struct fs *fs)
+{
+	/* Write slots were the connection's, and must not come back. */
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++)
+		fs->requests[i].taken.count = 0;
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++) {
+		struct request *r = &fs->requests[i];
+
+		if (r->state == REQUEST_FREE)
+			continue;
+		if (r->is_awaited)
+			fs->reclaim.awaited--;
+		r->is_awaited = false;
+		lose_one(r);
+	}
+}
+
+void requests_go_on(struct fs *fs)
+{
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++) {
+		struct request *r = &fs->requests[i];
+
+		if (r->state == REQUEST_FREE)
+			continue;
+		r->started_ns = rf_reactor_now_ns(fs->reactor);
+		r->is_awaited = r->is_opening && r->state == REQUEST_CALLING;
+		fs->reclaim.awaited += r->is_awaited;
+	}
 }

@@ -60,6 +60,15 @@ void write_finish(struct request *r, int err)
 	request_end(r);
 }
 
+/*
+ * The slots were lost with their connection before the server took the data:
+ * nothing was stored, so the same part again, by other slots.
+ */
+static bool was_void(const struct request *r, const struct rf_results *results)
+{
+	return r->call.was_voided && results->status == RF_ST_BAD_GRANT;
+}
+
 /* Where the bytes went, and what it did to the counter. */
 static void note(struct request *r, const struct rf_write_results *in)
 {
@@ -77,7 +86,12 @@ static void note(struct request *r, const struct rf_write_results *in)
 
 static int take_slots_back(struct request *r, const rf_grants_t *rearmed)
 {
-	int err = slots_return(&r->fs->slots, &r->taken, rearmed);
+	int err;
+
+	/* They are of a former connection. */
+	if (r->call.was_voided)
+		return 0;
+	err = slots_return(&r->fs->slots, &r->taken, rearmed);
 
 	r->taken.count = 0;
 	if (err)
@@ -95,6 +109,10 @@ static void write_answered(struct request *r, struct rf_dec *reply)
 
 	if (take_slots_back(r, has_slots ? &results.write.rearmed : &none))
 		err = -EIO;
+	if (err && was_void(r, &results)) {
+		write_go_on(r);
+		return;
+	}
 	if (err) {
 		write_finish(r, err);
 		return;
@@ -121,7 +139,10 @@ static void setxattr_answered(struct request *r, struct rf_dec *reply)
 
 	if (take_slots_back(r, has_slots ? &results.setxattr.rearmed : &none))
 		err = -EIO;
-	write_finish(r, err);
+	if (err && was_void(r, &results))
+		write_go_on(r);
+	else
+		write_finish(r, err);
 }
 
 /* ---- one message ----------------------------------------------------------- */
@@ -163,10 +184,10 @@ static void put_setxattr(struct request *r)
 	request_put(r, &args);
 }
 
-/* False: it was killed.  A part's is its whole's, which keeps it. */
+/* False: it was killed.  A part's is its whole's. */
 static bool has_caller(const struct request *r)
 {
-	return r->fuse || r->whole;
+	return r->whole ? r->whole->fuse != NULL : r->fuse != NULL;
 }
 
 static void begin_change(struct request *r)
@@ -257,14 +278,24 @@ static unsigned int build(struct request *r)
 	return count;
 }
 
+/* no_pipeline: the connection is lost, and the slots with it. */
+static void wait_for_slots(struct request *r)
+{
+	r->taken.count = 0;
+	request_set_state(r, REQUEST_SLOTS);
+	rf_list_push(&r->fs->slots_waiting, &r->link);
+}
+
 /* no_pipeline: the data are there, now the message. */
 static void moved(struct rf_op *op, int status)
 {
 	struct request *r = rf_container_of(op, struct request, op);
 
 	request_set_state(r, REQUEST_WORKING);
-	if (status || !has_caller(r))
+	if (!has_caller(r))
 		write_finish(r, -EIO);
+	else if (status)
+		wait_for_slots(r);
 	else
 		send_message(r, 0);
 }
@@ -281,7 +312,10 @@ static void send_apart(struct request *r, unsigned int count)
 			    : -ENOTCONN;
 	if (err) {
 		request_set_state(r, REQUEST_WORKING);
-		write_finish(r, err == -EAGAIN ? -EBUSY : -EIO);
+		if (err == -ENOTCONN)
+			wait_for_slots(r);
+		else
+			write_finish(r, err == -EAGAIN ? -EBUSY : -EIO);
 	}
 }
 
@@ -402,6 +436,12 @@ void write_slots_serve(struct fs *fs)
 	}
 	if (!rf_list_is_empty(&fs->slots_waiting))
 		write_slots_ask(fs);
+}
+
+void write_slots_lost(struct fs *fs)
+{
+	fs->slots = (struct slots){ .count = 0 };
+	fs->slots_retry_ns = 0;
 }
 
 void write_start(struct fs *fs)

@@ -66,6 +66,8 @@ static void begin_part(struct request *part, struct request *whole,
 	request_set_state(part, REQUEST_WORKING);
 	part->whole = whole;
 	part->who = whole->who;
+	part->generation = whole->generation;
+	part->uses_open = true;
 	part->inode = whole->inode;
 	part->inode->refs++;
 	part->file = whole->file;
@@ -129,6 +131,16 @@ void write_part_ended(struct request *whole)
 	request_set_state(whole, REQUEST_WORKING);
 	whole->write.done = parts->stopped_at;
 	write_finish(whole, parts->stop_err);
+}
+
+void write_parts_hold_others(struct request *whole)
+{
+	struct request *parts = whole->fs->requests +
+				(REQUESTS_TOTAL - PARTS_MAX);
+
+	for (unsigned int i = 0; i < PARTS_MAX; i++)
+		if (parts[i].whole == whole)
+			parts[i].call.holds_others = true;
 }
 
 void write_withdraw(struct request *whole, bool (*take_back)(struct request *r))

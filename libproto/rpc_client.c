@@ -210,6 +210,10 @@ static void make_slots(struct rf_client *client)
 	struct rf_slot_stack *normal = &client->free[RF_SLOT_NORMAL];
 	struct rf_slot_stack *control = &client->free[RF_SLOT_CONTROL];
 
+	/* Also those that a former session had and this one has not. */
+	memset(client->slots, 0, sizeof(client->slots[0]) *
+	       ((size_t)client->config.hello.limits.slots +
+		client->config.hello.limits.control_slots));
 	normal->count = control->count = 0;
 	for (unsigned int i = limits->slots; i-- > 0;)
 		normal->slots[normal->count++] = (uint16_t)i;

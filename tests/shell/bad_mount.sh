@@ -33,7 +33,7 @@ must_fail 1 'no such directory' \
 must_fail 1 'not a directory' \
 	mount_it "$ADDRESS/data" "$T/file" -o "key=$T/key"
 must_fail 1 'fabric|nofabric' mount_it "nofabric://127.0.0.1/data" "$M"
-must_fail 1 'name.invalid' mount_it "name.invalid:/data" "$M" -o timeo=5
+must_fail 1 'name.invalid' mount_it "name.invalid:/data" "$M" -o mount_timeo=5
 must_fail 2 'no export' mount_it "127.0.0.1" "$M"
 must_fail 2 'unknown option' mount_it "$ADDRESS/data" "$M" -o "kye=$T/key"
 must_fail 2 'needs a source' mount_it "$ADDRESS/data"
@@ -47,12 +47,12 @@ umount_at "$M"
 stop_server
 
 # Nobody listens; somebody listens and never answers.
-must_fail 1 'nobody listens' mount_it "$ADDRESS/data" "$M" -o timeo=5
+must_fail 1 'nobody listens' mount_it "$ADDRESS/data" "$M" -o mount_timeo=5
 start_server
 kill -STOP "$SERVER_PID"
 started=$SECONDS
 must_fail 1 'no answer' \
-	mount_it "$ADDRESS/data" "$M" -o timeo=2
+	mount_it "$ADDRESS/data" "$M" -o mount_timeo=2
 [ $((SECONDS - started)) -lt 20 ] || fail "gave up too late"
 kill -CONT "$SERVER_PID"
 ! is_mounted "$M" || fail "something is mounted"

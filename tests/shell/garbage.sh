@@ -60,7 +60,7 @@ diff -r "$M/tree" "$M/copy"
 say "the mount took $((SECONDS - started)) s beside them"
 
 # They are thrown out after a while; then others can come in.
-mount_at "$T/second" timeo=30
+mount_at "$T/second" mount_timeo=30
 second=$CLIENT_PID
 equal "$(ls "$T/second")" "$(ls "$M")" "names on the second mount"
 for fd in "${silent[@]}"; do

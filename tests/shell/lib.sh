@@ -231,6 +231,37 @@ serve_and_mount() {
 	mount_at "$M"
 }
 
+# ---- a network that fails ------------------------------------------------------
+
+# start_proxy: between mounts and the server; $ADDRESS is the proxy's then.
+# proxy COMMAND...: see tests/tools/tcp_proxy.c; returns when it holds.  The
+# proxy takes its commands from a FIFO, so that it ends with the script.
+PROXY_FD=
+PROXY_COUNT=0
+
+has_proxy_lines() {
+	[ "$(wc -l <"$T/proxy.out")" -ge "$1" ]
+}
+
+start_proxy() {
+	mkfifo "$T/proxy.in"
+	: >"$T/proxy.out"
+	"$BUILD/tests/tools/tcp_proxy" "${ADDRESS##*:}" <"$T/proxy.in" \
+		>"$T/proxy.out" &
+	PIDS+=($!)
+	exec {PROXY_FD}>"$T/proxy.in"
+	PROXY_COUNT=1
+	wait_until "the proxy" has_proxy_lines 1
+	ADDRESS=${ADDRESS%:*}:$(head -n 1 "$T/proxy.out")
+}
+
+proxy() {
+	printf '%s\n' "$*" >&"$PROXY_FD"
+	PROXY_COUNT=$((PROXY_COUNT + 1))
+	wait_until "the proxy to obey: $*" has_proxy_lines "$PROXY_COUNT"
+	equal "$(tail -n 1 "$T/proxy.out")" "ok $*" "the proxy"
+}
+
 # ---- judging -----------------------------------------------------------------
 
 # must_fail STATUS TEXT COMMAND...: ends with STATUS and one complaint on stderr that

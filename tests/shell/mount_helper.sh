@@ -78,7 +78,7 @@ equal "$(atime_after rw ls "$M/dir")" moves "ls"
 equal "$(atime_after rw ls "$M/dir")" stays "ls again"
 
 # HOST:/EXPORT without the port is NFS users' way; here the port is needed.
-printf '%s %s rdmafs noauto,_netdev,nofail,x-systemd.automount,ro,noexec,timeo=5 0 0\n' \
+printf '%s %s rdmafs noauto,_netdev,nofail,x-systemd.automount,ro,noexec,mount_timeo=5 0 0\n' \
 	"$source" "$M" >"$T/fstab"
 mount -T "$T/fstab" "$M"
 is_mounted "$M" || fail "nothing is mounted"

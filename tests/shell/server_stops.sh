@@ -4,7 +4,9 @@
 # bounded time although clients are there, and the next one has everything.
 . "$(dirname "$0")/lib.sh"
 
-serve_and_mount
+start_server
+M=$T/mnt
+mount_at "$M" soft,timeo=3
 head -c 64M /dev/urandom >"$T/data"
 cp "$T/data" "$M/data"
 (

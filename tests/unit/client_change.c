@@ -122,6 +122,37 @@ Test(client_change, a_change_that_may_have_happened_leaves_doubt)
 	cr_assert_not(change_is_exact(&change));
 }
 
+Test(client_change, a_counter_that_may_have_gone_back_leaves_doubt)
+{
+	change_doubt(&change);
+	cr_assert_not(change_is_exact(&change));
+	/* It may come to the value that the pages have, for other contents. */
+	change_seen(&change, 10);
+	cr_assert_not(change_is_exact(&change));
+	change_drop(&change);
+	cr_assert(change_is_exact(&change));
+	/* What goes on from there is below what was known once. */
+	change_doubt(&change);
+	change_drop(&change);
+	change_read_begin(&change);
+	change_read_end(&change, 7);
+	change_drop(&change);
+	cr_assert(change_is_exact(&change));
+	change_seen(&change, 8);
+	change_read_begin(&change);
+	change_read_end(&change, 8);
+	cr_assert(change_is_exact(&change));
+	change_seen(&change, 9);
+	cr_assert_not(change_is_exact(&change));
+}
+
+Test(client_change, without_pages_there_is_nothing_to_doubt)
+{
+	change_init(&change, 10);
+	change_doubt(&change);
+	cr_assert(change_is_exact(&change));
+}
+
 Test(client_change, answers_older_than_a_drop_change_nothing)
 {
 	change_own_begin(&change, false);

@@ -230,3 +230,45 @@ Test(identity, an_index_always_stands_for_who_asked)
 		held[count++] = index;
 	}
 }
+
+/* ---- another server ------------------------------------------------------- */
+
+Test(identity, idle_ones_are_new_again_after_they_were_forgotten)
+{
+	struct rf_identity_args args;
+	bool is_new;
+	uint16_t held = get(10, 20, NOBODY, &is_new, &args);
+	uint16_t idle = get(11, 20, NOBODY, &is_new, &args);
+
+	identities_put(ids, idle);
+	identities_forget_idle(ids);
+	cr_expect_eq(get(10, 20, NOBODY, &is_new, &args), held);
+	cr_expect_not(is_new, "it is held, so it is registered by who tells");
+	get(11, 20, NOBODY, &is_new, &args);
+	cr_expect(is_new);
+	cr_expect_eq(args.uid, 11);
+	get(11, 20, NOBODY, &is_new, &args);
+	cr_expect_not(is_new);
+}
+
+Test(identity, those_in_use_are_told_each_once)
+{
+	struct rf_identity_args args;
+	bool is_new, seen[4] = { false };
+	uint32_t at = 0;
+
+	for (uid_t uid = 0; uid < 4; uid++) {
+		uint16_t index = get(100 + uid, 5, NOBODY, &is_new, &args);
+
+		if (uid == 2)
+			identities_put(ids, index);
+	}
+	while (identities_next_used(ids, &at, &args)) {
+		cr_assert_geq(args.uid, 100);
+		cr_assert_lt(args.uid, 104);
+		cr_expect_not(seen[args.uid - 100]);
+		seen[args.uid - 100] = true;
+		cr_expect_eq(args.gid, 5);
+	}
+	cr_expect(seen[0] && seen[1] && !seen[2] && seen[3]);
+}

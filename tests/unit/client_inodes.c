@@ -72,6 +72,21 @@ Test(client_inodes, older_attributes_do_not_replace_newer)
 	cr_assert_eq(inode->attr.size, 5);
 }
 
+Test(client_inodes, in_doubt_also_lower_attributes_are_believed)
+{
+	struct inode *a = get(7, 5);
+
+	inodes_put(&inodes, get(7, 4));
+	cr_assert_eq(a->attr.size, 5);
+	inodes_doubt(&inodes);
+	cr_assert_eq(a->attr.size, 5, "what is known stays known");
+	inodes_put(&inodes, get(7, 3));
+	cr_assert_eq(a->attr.size, 3);
+	inodes_put(&inodes, get(7, 2));
+	cr_assert_eq(a->attr.size, 3);
+	inodes_put(&inodes, a);
+}
+
 Test(client_inodes, an_inode_lives_while_the_kernel_or_we_need_it)
 {
 	struct inode *inode = get(7, 1);

@@ -94,7 +94,9 @@ Test(options, defaults_are_the_safe_ones)
 	cr_expect_not(o.allow_suid);
 	cr_expect_not(o.no_exec);
 	cr_expect_eq(o.allow_other, geteuid() == 0);
-	cr_expect_eq(o.timeo_ms, 10000);
+	cr_expect_not(o.is_soft);
+	cr_expect_eq(o.mount_timeo_ms, 10000);
+	cr_expect_eq(o.timeo_ms, 60000);
 	cr_expect_eq(o.rpc_timeo_ms, 60000);
 	cr_expect_eq(o.memory, 64ull << 20);
 	cr_expect_str_empty(o.key_file);
@@ -105,6 +107,7 @@ Test(options, every_kind_of_value_is_stored)
 	cr_assert_eq(options_parse(&o, "ro,noexec,dev,suid,noatime,"
 				   "nodiratime,remount,user_id=0,"
 				   "noallow_other,key=/etc/rdmafs/key,timeo=3,"
+				   "soft,mount_timeo=4,"
 				   "rpc_timeo=250ms,memory=1G,inline_max=8k,"
 				   "read_block=256K,write_block=65536,slots=7,"
 				   "write_slots=3,write_part=128K,"
@@ -119,7 +122,9 @@ Test(options, every_kind_of_value_is_stored)
 	cr_expect(o.no_diratime && o.is_remount);
 	cr_expect(o.no_pipeline && o.no_crc && o.wants_huge_pages);
 	cr_expect_str_eq(o.key_file, "/etc/rdmafs/key");
+	cr_expect(o.is_soft);
 	cr_expect_eq(o.timeo_ms, 3000);
+	cr_expect_eq(o.mount_timeo_ms, 4000);
 	cr_expect_eq(o.rpc_timeo_ms, 250);
 	cr_expect_eq(o.memory, 1ull << 30);
 	cr_expect_eq(o.inline_max, 8192);
@@ -142,8 +147,9 @@ Test(options, every_kind_of_value_is_stored)
 
 Test(options, the_last_of_two_that_contradict_holds)
 {
-	cr_assert_eq(options_parse(&o, "ro,rw,suid,nosuid", error), 0);
+	cr_assert_eq(options_parse(&o, "ro,rw,suid,nosuid,soft,hard", error), 0);
 	cr_expect_not(o.is_read_only);
+	cr_expect_not(o.is_soft);
 	cr_expect_not(o.allow_suid);
 	cr_assert_eq(options_parse(&o, "ro", error), 0);
 	cr_expect(o.is_read_only);
@@ -171,6 +177,7 @@ Test(options, wrong_words_and_values_are_refused_by_name)
 		{ "memory=99999999999G", "memory" },
 		{ "memory=1KK", "memory" }, { "timeo=1m", "timeo" },
 		{ "timeo=0", "timeo" }, { "timeo=999999999", "timeo" },
+		{ "hard=1", "hard" }, { "mount_timeo=0", "mount_timeo" },
 		{ "log=loud", "log" }, { "ro,,strictatime", "strictatime" },
 		{ "inline_max=18446744073709551616", "inline_max" },
 	};

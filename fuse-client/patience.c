@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * patience.c - what does not wait for ever; keeping the lease
+ *
+ * Operation.  Once a second:
+ *
+ *	an answer that does not come	drops the connection, after rpc_timeo
+ *	a killed writer			the same, after KILLED_MS
+ *	soft				EIO to who has waited for timeo
+ *	df, stat and opendir of the	answered from what we know, after
+ *	root				LOCAL_ANSWER_MS, and from then on at once
+ *					until the server is heard of again
+ *	a session that says nothing	says something, at each third of its lease
+ *	callers that were killed	interrupt.c
+ */
+#include "fs.h"
+
+#include <errno.h>
+
+static uint64_t ms_since(const struct fs *fs, uint64_t then_ns)
+{
+	return (rf_reactor_now_ns(fs->reactor) - then_ns) / 1000000;
+}
+
+/* ---- the connection ------------------------------------------------------- */
+
+/* The oldest request in flight is too old. */
+static void check_answers(struct fs *fs)
+{
+	const struct request *r;
+	uint64_t limit_ms = fs->options.rpc_timeo_ms, age_ms = 0;
+
+	if (!rf_list_is_empty(&fs->in_flight)) {
+		r = rf_container_of(fs->in_flight.next, struct request,
+				    age_link);
+		age_ms = ms_since(fs, r->started_ns);
+	}
+	age_ms = rf_max_u64(age_ms, rf_client_keep(fs->client,
+						   fs->lease_ms / 3));
+	if (age_ms >= limit_ms)
+		rf_client_drop(fs->client, -ETIMEDOUT,
+			       "an answer did not come in time, see rpc_timeo");
+}
+
+/* ---- requests ------------------------------------------------------------- */
+
+static bool is_waiting(const struct request *r)
+{
+	switch (r->state) {
+	case REQUEST_BUFFER:
+	case REQUEST_SLOTS:
+	case REQUEST_CALLING:
+	case REQUEST_PULLING:
+	case REQUEST_PARTS:
+		return r->fuse != NULL;
+	default:
+		return false;
+	}
+}
+
+static void answer_locally(struct request *r)
+{
+	r->fs->stats.local_answers++;
+	r->fs->is_silent = true;
+	r->answer_locally(r);
+}
+
+/* What was answered locally still waits for its answer, as all else does. */
+static bool is_silent(const struct fs *fs)
+{
+	return fs->is_silent && !rf_list_is_empty(&fs->in_flight);
+}
+
+void patience_call(struct request *r, const struct rf_args *args,
+		   answered_fn answered, request_fn local)
+{
+	r->answer_locally = local;
+	if (is_silent(r->fs) || fs_away_ms(r->fs) >= LOCAL_ANSWER_MS) {
+		answer_locally(r);
+		request_end(r);
+	} else {
+		request_call(r, args, answered);
+	}
+}
+
+static void check_request(struct request *r)
+{
+	struct fs *fs = r->fs;
+	uint64_t age_ms;
+
+	if (!is_waiting(r))
+		return;
+	age_ms = ms_since(fs, r->arrived_ns);
+	if (r->answer_locally && age_ms >= LOCAL_ANSWER_MS) {
+		answer_locally(r);
+		request_abandon(r, 0);
+	} else if (fs->options.is_soft && age_ms >= fs->options.timeo_ms) {
+		fs->stats.given_up++;
+		request_abandon(r, -EIO);
+	} else if (r->was_killed && !fs->is_away && age_ms >= KILLED_MS) {
+		rf_client_drop(fs->client, -ETIMEDOUT, "a killed process waits "
+			       "for its answer");
+	}
+}
+
+static void check(struct rf_timer *timer)
+{
+	struct fs *fs = rf_container_of(timer, struct fs, check_timer);
+
+	if (!fs->is_away)
+		check_answers(fs);
+	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
+		check_request(&fs->requests[i]);
+	interrupts_check(fs, fs->is_away || fs->is_reading_paused);
+	patience_start(fs);
+}
+
+void patience_start(struct fs *fs)
+{
+	uint64_t next_ms = rf_min_u64(CHECK_MS, fs->options.rpc_timeo_ms);
+
+	if (fs->options.is_soft)
+		next_ms = rf_min_u64(next_ms, fs->options.timeo_ms);
+	if (fs->lease_ms)
+		next_ms = rf_min_u64(next_ms, fs->lease_ms / 6 + 1);
+	fs->check_timer.fire = check;
+	rf_timer_start(fs->reactor, &fs->check_timer, next_ms);
+}
+
+void patience_stop(struct fs *fs)
+{
+	rf_timer_stop(fs->reactor, &fs->check_timer);
+}
