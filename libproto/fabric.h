@@ -179,6 +179,10 @@ struct rf_traits {
 	 * a device may serve more, and the peer's reads_max says so. */
 	bool keeps_reads_in;
 
+	/* A listener takes a TCP port of this machine, and clients that speak
+	 * iWARP in user space may come there as well. */
+	bool takes_tcp_ports;
+
 	/* All data have a checksum from memory to memory, made and checked by
 	 * this program (iWARP's CRC32C): one more above it would say nothing
 	 * new. */

@@ -43,6 +43,7 @@ static int iw_open(const char *rest, struct rf_fabric **out)
 	fab->base.limits = iw_limits;
 	fab->base.level = RF_LEVEL_WINDOW;
 	fab->base.traits = (struct rf_traits){
+		.takes_tcp_ports = true,
 		.tells_owner = true,
 		.tells_offender = true,
 		.sees_access = true,

@@ -83,7 +83,7 @@ void rf_pool_destroy(struct rf_pool *pool);
  *
  * -ENOSPC: RF_POOL_MRS_MAX.  Others as rf_mr_register(); logged.
  */
-enum { RF_POOL_MRS_MAX = 8 };
+enum { RF_POOL_MRS_MAX = 16 };
 int rf_pool_register(struct rf_pool *pool, struct rf_pd *pd, unsigned int access,
 		     struct rf_mr **out);
 

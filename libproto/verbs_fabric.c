@@ -117,6 +117,7 @@ static int verbs_open(const char *rest, struct rf_fabric **out)
 		.guards_reads = !fabric->is_siw,
 		.guards_invalidate = !fabric->is_rxe,
 		.keeps_reads_in = !fabric->is_iwarp,
+		.takes_tcp_ports = fabric->is_iwarp,
 		.tells_empty_reject = !fabric->is_iwarp,
 		.moderates_events = has_moderation(context),
 	};

@@ -104,20 +104,43 @@ bool access_is_loopback(const struct sockaddr *addr)
 	return memcmp(bytes, &in6addr_loopback, 16) == 0;
 }
 
+socklen_t access_addr_size(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
+/* At the same place in both families; in network order. */
+static uint16_t port_bytes(const struct sockaddr *addr)
+{
+	uint16_t port;
+
+	memcpy(&port, (const uint8_t *)addr +
+	       offsetof(struct sockaddr_in, sin_port), sizeof(port));
+	return port;
+}
+
+bool access_is_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+	uint8_t a_bytes[16], b_bytes[16];
+
+	return address_bytes(a, a_bytes) && address_bytes(b, b_bytes) &&
+	       memcmp(a_bytes, b_bytes, sizeof(a_bytes)) == 0 &&
+	       port_bytes(a) == port_bytes(b);
+}
+
 const char *access_text(const struct sockaddr *addr,
 			char text[ACCESS_TEXT_SIZE])
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
 	uint8_t bytes[16];
-	uint16_t port = 0;
+	uint16_t port;
 
 	if (!address_bytes(addr, bytes)) {
 		snprintf(text, ACCESS_TEXT_SIZE, "unknown address");
 		return text;
 	}
-	/* The port is at the same place in both families. */
-	memcpy(&port, (const uint8_t *)addr +
-	       offsetof(struct sockaddr_in, sin_port), sizeof(port));
+	port = port_bytes(addr);
 	if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
 		inet_ntop(AF_INET, bytes + 12, ip, sizeof(ip));
 		snprintf(text, ACCESS_TEXT_SIZE, "%s:%u", ip, ntohs(port));

@@ -27,6 +27,11 @@ bool net_contains(const struct net *net, const struct sockaddr *addr);
 
 bool access_is_loopback(const struct sockaddr *addr);
 
+/* Of struct sockaddr_in or sockaddr_in6. */
+socklen_t access_addr_size(const struct sockaddr *addr);
+/* The same address and port. */
+bool access_is_same(const struct sockaddr *a, const struct sockaddr *b);
+
 /* "192.0.2.1:4711", "[::1]:4711"; for logs.  Returns text. */
 enum { ACCESS_TEXT_SIZE = 64 };
 const char *access_text(const struct sockaddr *addr,

@@ -153,10 +153,14 @@ static int split_host_port(struct listen_config *listen, const char *rest)
 static int set_listen(struct config *config, const char *place,
 		      const char *value)
 {
-	const char *colon = strstr(value, "://");
+	const char *colon;
 	struct listen_config *listen;
-	size_t scheme_size = colon ? (size_t)(colon - value) : 0;
+	size_t scheme_size;
 
+	if (strcmp(value, "any") == 0)
+		value = "any://[::]";
+	colon = strstr(value, "://");
+	scheme_size = colon ? (size_t)(colon - value) : 0;
 	if (config->listen_count == CONFIG_LISTENS_MAX)
 		return complain(place, "more than %d listen addresses",
 				CONFIG_LISTENS_MAX);
@@ -164,7 +168,7 @@ static int set_listen(struct config *config, const char *place,
 	if (strlen(value) > CONFIG_LISTEN_MAX ||
 	    scheme_size > CONFIG_SCHEME_MAX || scheme_size == 0)
 		goto bad;
-	*listen = (struct listen_config){ .is_default = false };
+	*listen = (struct listen_config){ .is_wish = false };
 	memcpy(listen->text, value, strlen(value) + 1);
 	memcpy(listen->scheme, value, scheme_size);
 	if (split_host_port(listen, colon + 3) < 0)
@@ -173,8 +177,9 @@ static int set_listen(struct config *config, const char *place,
 	return 0;
 bad:
 	return complain(place, "listen address '%s' is not like "
-			"iwarp://ADDRESS:PORT (IPv6 in brackets: "
-			"iwarp://[::]:%d)", value, RF_DEFAULT_PORT);
+			"iwarp://ADDRESS:PORT, verbs://ADDRESS:PORT or any "
+			"(IPv6 in brackets: iwarp://[::]:%d)", value,
+			RF_DEFAULT_PORT);
 }
 
 static int set_reactors(struct config *config, const char *place,
@@ -462,10 +467,10 @@ static void add_default_listen(struct config *config)
 {
 	struct listen_config *listen = &config->listens[0];
 
-	*listen = (struct listen_config){ .is_default = true };
-	snprintf(listen->text, sizeof(listen->text), "iwarp://[::]:%d",
+	*listen = (struct listen_config){ .is_wish = false };
+	snprintf(listen->text, sizeof(listen->text), "any://[::]:%d",
 		 RF_DEFAULT_PORT);
-	snprintf(listen->scheme, sizeof(listen->scheme), "iwarp");
+	snprintf(listen->scheme, sizeof(listen->scheme), "any");
 	snprintf(listen->host, sizeof(listen->host), "::");
 	snprintf(listen->port, sizeof(listen->port), "%d", RF_DEFAULT_PORT);
 	config->listen_count = 1;

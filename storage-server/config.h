@@ -33,7 +33,7 @@ struct listen_config {
 	char scheme[CONFIG_SCHEME_MAX + 1];
 	char host[CONFIG_LISTEN_MAX + 1];	/* without brackets */
 	char port[8];
-	bool is_default;	/* nobody asked: [::], or 0.0.0.0 without IPv6 */
+	bool is_wish;		/* of any: left out if it can't be had */
 };
 
 struct export_config {

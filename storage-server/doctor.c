@@ -23,7 +23,9 @@ static void add_target(struct doctor_question *question,
 		       sizeof(target->host) == sizeof(listen->host) &&
 		       (int)DOCTOR_TARGETS_MAX >= (int)CONFIG_LISTENS_MAX,
 		       "what is listened on fits into a target");
-	strcpy(target->scheme, listen->scheme);
+	/* Without a scheme: verbs if there is a device, else iwarp. */
+	if (strcmp(listen->scheme, "any") != 0)
+		strcpy(target->scheme, listen->scheme);
 	strcpy(target->host, listen->host);
 	target->port = (uint16_t)atoi(listen->port);
 }

@@ -4,7 +4,8 @@
  *
  *	main.c      options, signals, the turn of the reactor
  *	server.c    arena, exports; start, drain, figures
- *	transport.c fabrics, listeners
+ *	transport.c fabrics
+ *	listen.c    the addresses to listen on, and with what
  *	greet.c     a connection until its HELLO is admitted
  *	greet_resume.c  the same of RESUME
  *	session.c   a client: identities, opens, what it was lent
@@ -55,7 +56,9 @@
 enum {
 	SERVER_CONTROL_SLOTS = 4,
 	SERVER_QUEUED_MAX = 16,		/* requests of a session that wait */
-	SERVER_TRANSPORTS_MAX = 4,
+	SERVER_TRANSPORTS_MAX = 16,	/* devices, and iwarp */
+	SERVER_LISTENERS_MAX = 64,	/* addresses, of all of them */
+	TRANSPORT_URI_SIZE = 256,
 	SERVER_GREETER_BUFS = 2,
 	SERVER_OBJECT_CACHE = 1024,	/* data files kept open */
 	SERVER_LINGER_MS = 200,		/* for last answers to arrive */
@@ -78,6 +81,7 @@ struct transport {
 	struct slices slices;		/* else each has one of these */
 	bool is_polled;
 	char scheme[CONFIG_SCHEME_MAX + 1];
+	char uri[TRANSPORT_URI_SIZE];	/* verbs://mlx5_0 */
 };
 
 struct listener {
@@ -101,7 +105,7 @@ struct server {
 	struct rf_key key;
 	struct transport transports[SERVER_TRANSPORTS_MAX];
 	unsigned int transport_count;
-	struct listener listeners[CONFIG_LISTENS_MAX];
+	struct listener listeners[SERVER_LISTENERS_MAX];
 	unsigned int listener_count;
 	struct export *exports;
 

@@ -511,9 +511,10 @@ enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
 	rf_list_push(&server->sessions, &session->link);
 	if (session_make_execs(session))
 		session_expire(session, "there is no memory for its requests");
-	rf_log(RF_LOG_INFO, "%s: session %016llx on export '%s'%s",
-	       session->name, (unsigned long long)session->id,
+	rf_log(RF_LOG_INFO, "%s: session %016llx on export '%s'%s over %s, "
+	       "rights by %s", session->name, (unsigned long long)session->id,
 	       admission->export->config->name,
-	       session->is_read_only ? ", read-only" : "");
+	       session->is_read_only ? ", read-only" : "",
+	       session->transport->uri, session->slice ? "session" : "window");
 	return RF_ST_OK;
 }

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport.c - fabrics, domains, windows, listeners
+ * transport.c - fabrics, domains, windows
  *
- * Operation.  The listen addresses of one scheme share a fabric, so the arena is
- * registered once for each.  It is not where a device has no windows: there each
- * connection has a slice of its own.
+ * Operation.  The listen addresses of one device share a fabric, as do all of
+ * iwarp, so the arena is registered once for each.  It is not where a device has
+ * no windows: there each connection has a slice of its own.
  */
 #include "transport.h"
 
 #include "libproto/figures.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 
 enum {
@@ -24,7 +22,7 @@ enum {
 
 static int choose_uri(const struct server *server,
 		      const struct listen_config *listen,
-		      const struct addrinfo *addr, char *uri, size_t size)
+		      const struct sockaddr *addr, char *uri, size_t size)
 {
 	if (strcmp(listen->scheme, "iwarp") == 0) {
 		snprintf(uri, size, "iwarp://%s",
@@ -35,8 +33,8 @@ static int choose_uri(const struct server *server,
 		snprintf(uri, size, "loop://rdmafs");
 		return 0;
 	}
-	return rf_fabric_route(listen->scheme, addr->ai_addr,
-			       addr->ai_addrlen, uri, size);
+	return rf_fabric_route(listen->scheme, addr, access_addr_size(addr),
+			       uri, size);
 }
 
 static int tune_fabric(const struct config *config, struct rf_fabric *fabric)
@@ -104,44 +102,65 @@ static int fill_transport(struct server *server, struct transport *transport,
 	return err;
 }
 
-static struct transport *find_transport(struct server *server,
-					const char *scheme)
+static struct transport *find_transport(struct server *server, const char *uri)
 {
 	for (unsigned int i = 0; i < server->transport_count; i++)
-		if (strcmp(server->transports[i].scheme, scheme) == 0)
+		if (strcmp(server->transports[i].uri, uri) == 0)
 			return &server->transports[i];
 	return NULL;
 }
 
-static int get_transport(struct server *server,
-			 const struct listen_config *listen,
-			 const struct addrinfo *addr, struct transport **out)
+/* A fabric that is not used yet.  Remains, for transports_close(), if it can't
+ * be filled. */
+static int add_transport(struct server *server, const char *scheme,
+			 const char *uri, struct transport **out)
 {
-	struct transport *transport = find_transport(server, listen->scheme);
-	char uri[256];
-	int err;
+	struct transport *transport;
 
+	if (server->transport_count == SERVER_TRANSPORTS_MAX)
+		return -ENOSPC;
+	transport = &server->transports[server->transport_count++];
+	snprintf(transport->scheme, sizeof(transport->scheme), "%s", scheme);
+	snprintf(transport->uri, sizeof(transport->uri), "%s", uri);
 	*out = transport;
-	if (transport)
-		return 0;
-	err = choose_uri(server, listen, addr, uri, sizeof(uri));
-	if (!err && server->transport_count == SERVER_TRANSPORTS_MAX)
-		err = -ENOSPC;
+	return fill_transport(server, transport, uri);
+}
+
+static void say_why(const struct listen_config *listen, int err)
+{
+	enum rf_log_level level = listen->is_wish ? RF_LOG_WARN : RF_LOG_ERROR;
+
+	if (strcmp(listen->scheme, "verbs") == 0 &&
+	    (err == -ENETUNREACH || err == -ENODEV))
+		rf_log(level, "cannot listen on %s: no RDMA device has this "
+		       "address; see rdmafsd --doctor, or listen on iwarp:// "
+		       "instead", listen->text);
+	else
+		rf_log(level, "cannot listen on %s: the fabric '%s' can't be "
+		       "used here: %s", listen->text, listen->scheme,
+		       strerror(-err));
+}
+
+int transport_get(struct server *server, const struct listen_config *listen,
+		  const struct sockaddr *addr, struct transport **out)
+{
+	char uri[TRANSPORT_URI_SIZE];
+	int err = choose_uri(server, listen, addr, uri, sizeof(uri));
+
 	if (!err) {
-		transport = &server->transports[server->transport_count++];
-		snprintf(transport->scheme, sizeof(transport->scheme), "%s",
-			 listen->scheme);
-		err = fill_transport(server, transport, uri);
-		*out = transport;
+		*out = find_transport(server, uri);
+		if (*out && (*out)->is_polled)
+			return 0;
+		/* One that could not be filled fails again. */
+		err = *out ? -ENODEV : add_transport(server, listen->scheme,
+						     uri, out);
 	}
 	if (err == -EOPNOTSUPP && server->config->gid_index != CONFIG_UNSET)
 		rf_log(RF_LOG_ERROR, "cannot listen on %s: gid-index is for "
 		       "RoCE devices; leave it out, and listen on the address "
 		       "that is meant", listen->text);
 	else if (err)
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: the fabric '%s' "
-		       "can't be used here: %s", listen->text, listen->scheme,
-		       strerror(-err));
+		say_why(listen, err);
 	return err;
 }
 
@@ -169,126 +188,7 @@ void transports_close(struct server *server)
 	server->transport_count = 0;
 }
 
-/* ---- listening ---------------------------------------------------------- */
-
-static int resolve(const struct listen_config *listen, struct addrinfo **out)
-{
-	const struct addrinfo hints = {
-		.ai_family = AF_UNSPEC,
-		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-	};
-	int err = getaddrinfo(listen->host, listen->port, &hints, out);
-
-	if (!err)
-		return 0;
-	rf_log(RF_LOG_ERROR, "cannot listen on %s: '%s' is no address of this "
-	       "machine: %s", listen->text, listen->host, gai_strerror(err));
-	return -EADDRNOTAVAIL;
-}
-
-static void say_why(const struct listen_config *listen, int err)
-{
-	if (err == -EADDRINUSE)
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: another program "
-		       "listens there; stop it or choose another port",
-		       listen->text);
-	else if (err == -EADDRNOTAVAIL)
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: this machine has no "
-		       "such address", listen->text);
-	else if (err == -EACCES)
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: ports below 1024 "
-		       "need root", listen->text);
-	else
-		rf_log(RF_LOG_ERROR, "cannot listen on %s: %s", listen->text,
-		       strerror(-err));
-}
-
-static int listen_at(struct server *server, const struct listen_config *listen,
-		     const struct addrinfo *addr)
-{
-	struct listener *listener =
-		&server->listeners[server->listener_count];
-	struct transport *transport;
-	int err = get_transport(server, listen, addr, &transport);
-
-	if (err)
-		return err;	/* said */
-	listener->server = server;
-	listener->transport = transport;
-	err = rf_listener_open(transport->poller, addr->ai_addr,
-			       addr->ai_addrlen, greet, listener,
-			       &listener->listener);
-	if (!err)
-		server->listener_count++;
-	return err;
-}
-
-static int open_listener(struct server *server, struct listen_config listen)
-{
-	struct addrinfo *addr;
-	int err = resolve(&listen, &addr);
-
-	if (err)
-		return err;
-	err = listen_at(server, &listen, addr);
-	freeaddrinfo(addr);
-	if (listen.is_default &&
-	    (err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL)) {
-		/* A machine without IPv6. */
-		listen.is_default = false;
-		snprintf(listen.host, sizeof(listen.host), "0.0.0.0");
-		return open_listener(server, listen);
-	}
-	if (err && find_transport(server, listen.scheme) &&
-	    find_transport(server, listen.scheme)->is_polled)
-		say_why(&listen, err);
-	return err;
-}
-
-int transports_open(struct server *server)
-{
-	const struct config *config = server->config;
-
-	for (unsigned int i = 0; i < config->listen_count; i++) {
-		int err = open_listener(server, config->listens[i]);
-
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-void transports_announce(const struct server *server)
-{
-	for (unsigned int i = 0; i < server->listener_count; i++) {
-		struct sockaddr_storage addr;
-		char text[ACCESS_TEXT_SIZE];
-
-		if (server_address(server, i, &addr))
-			continue;
-		rf_log(RF_LOG_INFO, "ready: listening on %s://%s",
-		       server->listeners[i].transport->scheme,
-		       access_text((const struct sockaddr *)&addr, text));
-	}
-}
-
-void transports_stop_listening(struct server *server)
-{
-	while (server->listener_count > 0) {
-		server->listener_count--;
-		rf_listener_close(
-			server->listeners[server->listener_count].listener);
-	}
-}
-
-int server_address(const struct server *server, unsigned int index,
-		   struct sockaddr_storage *out)
-{
-	if (index >= server->listener_count)
-		return -ENOENT;
-	return rf_listener_address(server->listeners[index].listener, out);
-}
+/* ---- what its connections get ------------------------------------------- */
 
 void server_fill_rpc_config(const struct server *server,
 			    const struct transport *transport,
@@ -313,9 +213,21 @@ void server_fill_rpc_config(const struct server *server,
 	};
 }
 
+const char *transport_rights(const struct transport *transport)
+{
+	return transport->has_windows ? "window" : "session";
+}
+
 void transports_log_figures(const struct server *server)
 {
-	for (unsigned int i = 0; i < server->transport_count; i++)
-		rf_figures_log_fabric("figures: ",
-				      server->transports[i].fabric);
+	for (unsigned int i = 0; i < server->transport_count; i++) {
+		const struct transport *transport = &server->transports[i];
+
+		if (!transport->is_polled)
+			continue;
+		rf_log(RF_LOG_INFO, "figures: %s: rights by %s, %u of %u slices "
+		       "free", transport->uri, transport_rights(transport),
+		       transport->slices.free_count, transport->slices.count);
+		rf_figures_log_fabric("figures: ", transport->fabric);
+	}
 }

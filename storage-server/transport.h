@@ -9,14 +9,26 @@
 
 #include "server.h"
 
-/* Open a fabric for each scheme that is listened on, register the arena, make
- * the windows, listen. */
+/* ---- transport.c: fabrics ----------------------------------------------- */
+
+/* The fabric that serves addr, opened if it is the first address of its. */
+int transport_get(struct server *server, const struct listen_config *listen,
+		  const struct sockaddr *addr, struct transport **out);
+/* "window" or "session": what a right is tied to. */
+const char *transport_rights(const struct transport *transport);
+
+/* ---- listen.c: addresses ------------------------------------------------ */
+
+/* Listen on each address of the configuration. */
 int transports_open(struct server *server);
 
 /* One line per address: scripts wait for it. */
 void transports_announce(const struct server *server);
 
 void transports_stop_listening(struct server *server);
+
+/* ---- transport.c again -------------------------------------------------- */
+
 /* No endpoint may be left. */
 void transports_close(struct server *server);
 

@@ -40,6 +40,28 @@ refuse 'missing' --store "$T/missing/deeper" --listen iwarp://127.0.0.1:0 \
 refuse 'nonsense' --store "$T/third" --nonsense
 refuse 'iwarp|listen' --store "$T/third" --listen nofabric://127.0.0.1:0 \
 	--export data=data
+# RDMA was asked for by name: no silent TCP instead.  any is no such name.
+if ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
+	refuse 'no RDMA device with an address' --store "$T/third" \
+		--listen "verbs://[::]:0" --export data=data
+	refuse 'no RDMA device has this address' --store "$T/third" \
+		--listen verbs://127.0.0.1:0 --export data=data
+	refuse 'no RDMA device has this address' --store "$T/third" \
+		--listen iwarp://127.0.0.1:0 --listen verbs://127.0.0.1:0 \
+		--export data=data
+	start_server --listen any://127.0.0.1:0
+	grep -q 'clients come over TCP' "$T/server.log" ||
+		fail "any without a device says nothing of it"
+	mount_at "$T/mnt"
+	umount_at "$T/mnt"
+	stop_server
+fi
+# Everywhere is IPv4 as well.
+start_server --listen "iwarp://[::]:0"
+ADDRESS=iwarp://127.0.0.1:${ADDRESS##*:}
+mount_at "$T/mnt"
+umount_at "$T/mnt"
+stop_server
 refuse 'nokey' --store "$T/third" --listen iwarp://127.0.0.1:0 \
 	--export data=data --key-file "$T/nokey"
 

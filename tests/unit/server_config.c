@@ -67,12 +67,24 @@ Test(server_config, defaults_listen_everywhere_and_halve_staging)
 {
 	cr_assert_eq(PARSE("--store", "/s", "--export", "d=/"), 0);
 	cr_assert_eq(config.listen_count, 1);
-	cr_assert(config.listens[0].is_default);
+	cr_assert_str_eq(config.listens[0].scheme, "any");
 	cr_assert_str_eq(config.listens[0].host, "::");
 	cr_assert_str_eq(config.listens[0].port, "20490");
 	cr_assert_eq(config.session_staging, config.staging / 2);
 	cr_assert_not(config.is_strict);
 	cr_assert_not(config.exports[0].squashes_root);
+}
+
+Test(server_config, any_alone_is_everywhere)
+{
+	cr_assert_eq(PARSE("--store", "/s", "--export", "d=/", "--listen",
+			   "any", "--listen", "any://127.0.0.1:0"), 0);
+	cr_assert_eq(config.listen_count, 2);
+	cr_assert_str_eq(config.listens[0].scheme, "any");
+	cr_assert_str_eq(config.listens[0].host, "::");
+	cr_assert_str_eq(config.listens[0].port, "20490");
+	cr_assert_str_eq(config.listens[1].host, "127.0.0.1");
+	cr_assert_str_eq(config.listens[1].port, "0");
 }
 
 Test(server_config, several_addresses_with_ipv6_in_brackets)
