@@ -225,7 +225,6 @@ int rf_hello_reply_encode(void *buffer, const struct rf_hello_reply *in,
 			  const uint8_t client_proof[RF_PROOF_SIZE])
 {
 	uint16_t flags = rf_flags_with_key(in->flags, REPLY_FLAGS_ALL, key);
-	uint16_t zero = 0;
 	uint8_t proof[RF_PROOF_SIZE];
 	struct rf_enc enc;
 
@@ -233,7 +232,7 @@ int rf_hello_reply_encode(void *buffer, const struct rf_hello_reply *in,
 	rf_put_u16(&enc, &in->status);
 	rf_put_u16(&enc, &in->version);
 	rf_put_u16(&enc, &flags);
-	rf_put_u16(&enc, &zero);
+	rf_put_u16(&enc, &in->grant_ms);
 	if (in->status == RF_ST_OK)
 		put_session(&enc, in);
 	rf_put_text(&enc, in->reason, RF_REASON_MAX);
@@ -245,7 +244,6 @@ int rf_hello_reply_decode(const void *message, size_t size,
 			  struct rf_hello_reply *out)
 {
 	struct rf_cursor cur;
-	uint16_t zero;
 
 	*out = (struct rf_hello_reply){ 0 };
 	if (rf_hello_open(message, size, RF_MSG_HELLO_REPLY, &cur) < 0)
@@ -253,7 +251,7 @@ int rf_hello_reply_decode(const void *message, size_t size,
 	if (!rf_get_u16(&cur, &out->status) ||
 	    !rf_get_u16(&cur, &out->version) ||
 	    !get_flags(&cur, &out->flags, REPLY_FLAGS_ALL) ||
-	    !rf_get_u16(&cur, &zero) || zero != 0)
+	    !rf_get_u16(&cur, &out->grant_ms))
 		return -EBADMSG;
 	if (out->status == RF_ST_OK && !get_session(&cur, out))
 		return -EBADMSG;

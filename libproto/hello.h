@@ -132,6 +132,8 @@ struct rf_hello_reply {
 				 * flags and reason travel */
 	uint16_t version;
 	uint16_t flags;
+	uint16_t grant_ms;	/* a grant is the client's for so long; 0: as
+				 * long as the connection */
 	uint64_t features;
 	struct rf_hello_limits limits;
 	uint8_t server_uuid[RF_UUID_SIZE];	/* of the store: same after a

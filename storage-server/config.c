@@ -56,6 +56,7 @@ int config_init(struct config *config)
 		.inline_max = RF_INLINE_DEFAULT,
 		.hello_ms = 5000,
 		.keepalive_ms = 15000,
+		.grant_ms = 30000,
 		.lease_ms = 60000,
 		.log_level = RF_LOG_INFO,
 	};
@@ -304,6 +305,8 @@ static const struct word words[] = {
 	{ "inline-max", WORD_U32, AT(inline_max), 512, 32768, NULL },
 	{ "hello-ms", WORD_U32, AT(hello_ms), 100, 600000, NULL },
 	{ "keepalive-ms", WORD_U32, AT(keepalive_ms), 0, 3600000, NULL },
+	/* HELLO_REPLY has 16 bits for it. */
+	{ "grant-ms", WORD_U32, AT(grant_ms), 0, UINT16_MAX, NULL },
 	{ "lease-ms", WORD_U32, AT(lease_ms), 100, 86400000, NULL },
 	{ "grace-ms", WORD_U32, AT(grace_ms), 1, 86400000, NULL },
 };

@@ -73,6 +73,7 @@ struct config {
 	uint32_t inline_max;
 	uint32_t hello_ms;		/* from connect to HELLO */
 	uint32_t keepalive_ms;
+	uint32_t grant_ms;		/* then memory is taken back; 0: never */
 	uint32_t lease_ms;		/* a session without a connection lives
 					 * so long */
 	uint32_t grace_ms;		/* after a start; 0: as lease_ms */

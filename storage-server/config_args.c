@@ -55,6 +55,7 @@ static const struct option options[] = {
 	{ "crc", required_argument, NULL, OPT_WORD },
 	{ "hello-ms", required_argument, NULL, OPT_WORD },
 	{ "keepalive-ms", required_argument, NULL, OPT_WORD },
+	{ "grant-ms", required_argument, NULL, OPT_WORD },
 	{ "lease-ms", required_argument, NULL, OPT_WORD },
 	{ "grace-ms", required_argument, NULL, OPT_WORD },
 	{ NULL, 0, NULL, 0 },
@@ -93,6 +94,8 @@ static const char help[] =
 "  --lease-ms N           keep what a lost client has open this long (60000)\n"
 "  --grace-ms N           after a start, wait this long for all clients of\n"
 "                         before to come back (as --lease-ms)\n"
+"  --grant-ms N           when memory is short, take back what a client was lent\n"
+"                         and did not use for this long; 0: never (30000)\n"
 "  --workers N            threads for what waits for the disk (4)\n"
 "  --reactor-store BYTES  the reactor stores so much by itself in one turn,\n"
 "                         the rest is for workers (1M)\n"

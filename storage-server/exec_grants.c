@@ -206,7 +206,7 @@ void exec_rearm(struct exec *e, rf_grants_t *out)
 
 		if (e->held_by[i] != e->op_index ||
 		    grant->state != GRANT_HELD || lender->is_closed ||
-		    staging_is_bound(grant))
+		    staging_is_bound(grant) || staging_keeps_slot(lender))
 			continue;
 		staging_rearm(lender, grant);
 		exec_note_made(e, grant);

@@ -54,6 +54,8 @@ int exec_op_slots(struct exec *e)
 			.size = grant->remote.size,
 		};
 	}
+	if (slots->count == 0 && e->session->lender.grants.slot_count == 0)
+		staging_deny_slots(e->session->lender.staging);
 	return 0;	/* maybe none: the client writes inside, and asks again */
 }
 

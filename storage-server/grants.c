@@ -20,6 +20,7 @@ int grants_init(struct grants *grants, uint32_t capacity)
 	rf_list_init(&grants->free);
 	for (uint32_t i = 0; i < capacity; i++) {
 		grants->v[i].id = i;
+		rf_list_init(&grants->v[i].term_link);
 		rf_list_push(&grants->free, &grants->v[i].link);
 	}
 	return 0;

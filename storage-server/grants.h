@@ -2,7 +2,7 @@
 /*
  * grants.h - what one session was lent: buffers to READ from, slots to WRITE to
  *
- *	FREE -> MADE -> LENT --(read returned, slot dropped)--> CLOSING -> FREE
+ *	FREE -> MADE -> LENT --(returned, dropped, taken back)--> CLOSING -> FREE
  *	          ^      |
  *	          |      `--(slot named by a WRITE)--> HELD
  *	          `------------------------------------'  re-armed, new key
@@ -48,6 +48,8 @@ struct grant {
 	void *context;			/* of unbound() */
 	struct rf_op op;
 	struct rf_list link;		/* free places, or waiting to be posted */
+	uint64_t lent_ns;
+	struct rf_list term_link;	/* of staging, while LENT; see term.c */
 };
 
 struct grants {

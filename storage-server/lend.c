@@ -107,6 +107,7 @@ static void end_grant(struct lender *lender, struct grant *grant)
 	struct rf_buf *buf = grant->buf;
 
 	RF_ASSERT(!staging_is_bound(grant));
+	term_end(grant);
 	if (grant->kind == GRANT_SLOT) {
 		slot_class(lender, grant)->slots--;
 		lender->slot_bytes -= buf->size;
@@ -232,6 +233,8 @@ bool staging_bind(struct grant *grant, struct rf_work *work)
 {
 	grants_move(grant, GRANT_LENT);
 	*work = (struct rf_work){ .code = RF_BIND, .window = grant->window };
+	if (grant->window)
+		term_begin(grant);
 	return grant->window;
 }
 
@@ -281,6 +284,7 @@ static void queue_unbind(struct lender *lender, struct grant *grant)
 void staging_return(struct lender *lender, struct grant *grant)
 {
 	grants_move(grant, GRANT_CLOSING);
+	term_end(grant);
 	if (!staging_is_bound(grant))
 		end_grant(lender, grant);
 	else
@@ -292,6 +296,7 @@ bool staging_hold(struct lender *lender, struct grant *grant,
 		  void *context)
 {
 	grants_move(grant, GRANT_HELD);
+	term_end(grant);
 	grant->unbound = unbound;
 	grant->context = context;
 	if (!staging_is_bound(grant))

@@ -184,6 +184,11 @@ uint64_t server_arena_size(const struct config *config)
 	return size;
 }
 
+static void took_back(struct lender *lender)
+{
+	session_unbinding(rf_container_of(lender, struct session, lender));
+}
+
 static int make_arena(struct server *server)
 {
 	struct rf_pool_config config = {
@@ -197,6 +202,8 @@ static int make_arena(struct server *server)
 	if (err)
 		return err;
 	server->staging.pool = server->pool;
+	staging_set_term(&server->staging, server->reactor,
+			 server->config->grant_ms, took_back);
 	server->scratch = calloc(1, STAGING_LARGE);
 	if (!server->scratch)
 		return -ENOMEM;
@@ -354,6 +361,7 @@ void server_destroy(struct server *server)
 	transports_stop_listening(server);
 	rf_timer_stop(server->reactor, &server->grace_timer);
 	put_sessions_away(server);	/* of a start that failed */
+	staging_stop_term(&server->staging);
 	RF_ASSERT(server->session_count == 0 && server->greeting_count == 0);
 	/* The store turns the reactor while it waits for its own work. */
 	if (server->store)
@@ -442,9 +450,11 @@ void server_log_figures(struct server *server)
 	       server->busy.waits);
 	rf_log(RF_LOG_INFO, "figures: staging: %" PRIu64 " grants, %" PRIu64
 	       " slots, %" PRIu64 " unbinds, %" PRIu64 " waits, %" PRIu64
-	       " waits for a share, %" PRIu64 " bad returns",
+	       " waits for a share, %" PRIu64 " bad returns, %" PRIu64
+	       " taken back, %" PRIu64 " not re-armed",
 	       staging->grants_made, staging->slots_made, staging->unbinds,
-	       staging->waits, staging->waits_for_share, staging->bad_returns);
+	       staging->waits, staging->waits_for_share, staging->bad_returns,
+	       staging->taken_back, staging->not_rearmed);
 	log_pool(server);
 	log_store(server);
 	log_reactor(server);

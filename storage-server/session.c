@@ -215,6 +215,8 @@ static void on_returned(struct rf_channel *channel, uint32_t grant_id)
 		session_unbinding(session);
 		return;
 	}
+	if (lender->was_taken_from)
+		return;		/* we may have had it before */
 	lender->staging->bad_returns++;
 	if (!lender->was_warned)
 		rf_log(RF_LOG_WARN, "%s: returned grant %#x, which it does not "
@@ -363,6 +365,8 @@ static int fill_reply(struct session *session,
 	if (admission->slice)
 		reply->flags |= RF_HELLO_NO_WINDOWS;
 	reply->features = session->record.features;
+	reply->grant_ms = admission->slice ?
+		0 : (uint16_t)server->config->grant_ms;
 	reply->limits = session->limits;
 	store_uuid(server->store, reply->server_uuid);
 	reply->session = session->id;

@@ -29,6 +29,7 @@ void staging_init(struct staging *staging, uint64_t bytes,
 			{ STAGING_LARGE, (uint32_t)rf_max_u64(large, 2), 0 },
 		},
 	};
+	rf_list_init(&staging->lent);
 }
 
 uint32_t staging_count(const struct staging *staging)
@@ -55,13 +56,26 @@ static bool share_has_room(const struct lender *lender, uint32_t size)
 	return lender->used + size <= lender->staging->session_bytes;
 }
 
+static void begin_wait(struct lender *lender, struct staging_waiter *waiter)
+{
+	waiter->lender = lender;
+	waiter->is_waiting = true;
+	term_wait(lender->staging, 1);
+}
+
+static void end_wait(struct staging_waiter *waiter)
+{
+	waiter->is_waiting = false;
+	term_wait(waiter->lender->staging, -1);
+}
+
 /* A buffer has come to a waiter of the pool's. */
 static void pool_ready(struct rf_pool_waiter *pool, struct rf_buf *buf)
 {
 	struct staging_waiter *waiter =
 		rf_container_of(pool, struct staging_waiter, pool);
 
-	waiter->is_waiting = false;
+	end_wait(waiter);
 	waiter->ready(waiter, buf);
 }
 
@@ -99,9 +113,8 @@ struct rf_buf *staging_get(struct lender *lender, uint32_t size,
 	size = class_size(lender->staging, size);
 	if (waiter) {
 		RF_ASSERT(!waiter->is_waiting);
-		waiter->lender = lender;
+		begin_wait(lender, waiter);
 		waiter->size = size;
-		waiter->is_waiting = true;
 		rf_list_init(&waiter->link);
 	}
 	if (!share_has_room(lender, size) ||
@@ -113,7 +126,7 @@ struct rf_buf *staging_get(struct lender *lender, uint32_t size,
 	lender->used += size;
 	buf = get_or_wait(lender, size, waiter);
 	if (buf && waiter)
-		waiter->is_waiting = false;
+		end_wait(waiter);
 	return buf;
 }
 
@@ -136,7 +149,7 @@ static void serve_waiters(struct lender *lender)
 		buf = get_or_wait(lender, waiter->size, waiter);
 		if (!buf)
 			continue;
-		waiter->is_waiting = false;
+		end_wait(waiter);
 		waiter->ready(waiter, buf);
 	}
 	lender->is_serving = false;
@@ -148,7 +161,7 @@ void staging_cancel(struct staging_waiter *waiter)
 
 	if (!waiter->is_waiting)
 		return;
-	waiter->is_waiting = false;
+	end_wait(waiter);
 	if (!rf_list_is_empty(&waiter->link)) {
 		rf_list_remove(&waiter->link);
 		/* It may have been the head that held up smaller ones. */

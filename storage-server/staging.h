@@ -17,7 +17,9 @@
  * is a copy, in the shadow of the region, made before it is checked.
  *
  * Fairness.  A session's buffers are bounded by its share; those in need wait in
- * the session's queue, then in the pool's, first come first served.  Standing
+ * the session's queue, then in the pool's, first come first served.  While any
+ * waits, what clients have had for longer than its term is taken back (term.c).
+ * Standing
  * slots take at most half of each class and half of a session's share, and each
  * request for them at most half of what is left: the first session can't take
  * all.  One small slot for each session is always left over if the smallest
@@ -44,6 +46,8 @@ enum {
 	STAGING_UNBINDS_MAX = 64,	/* in one batch */
 };
 
+struct lender;
+
 struct staging {
 	struct rf_pool *pool;
 	uint64_t session_bytes;		/* the share of one session */
@@ -53,12 +57,46 @@ struct staging {
 	} classes[STAGING_CLASSES];
 	uint64_t waits, waits_for_share;
 	uint64_t grants_made, slots_made, unbinds, bad_returns;
+	/* ---- term.c's ---- */
+	struct rf_reactor *reactor;	/* NULL: grants have no term */
+	uint32_t grant_ms;
+	void (*took_back)(struct lender *lender);
+	struct rf_list lent;		/* LENT ones, oldest first */
+	struct rf_timer timer;		/* to the end of the oldest's term */
+	uint32_t waiting;		/* requests, for a buffer */
+	uint32_t owed;			/* slots to sessions that got none */
+	bool slots_are_short;		/* one was denied all just now */
+	uint64_t taken_back, not_rearmed;
 };
 
 /* How many buffers of each class there are in bytes. */
 void staging_init(struct staging *staging, uint64_t bytes,
 		  uint64_t session_bytes);
 uint32_t staging_count(const struct staging *staging);
+
+/* ---- how long a client may have them ------------------------------------ */
+
+/*
+ * From now on a grant that was LENT for grant_ms may be taken back while a
+ * request waits for a buffer, or a session for its first slot; took_back() is
+ * told whose, and has its unbinds posted.  Where there are windows only: what
+ * can't be withdrawn has no term, and is short for its own session only.
+ */
+void staging_set_term(struct staging *staging, struct rf_reactor *reactor,
+		      uint32_t grant_ms,
+		      void (*took_back)(struct lender *lender));
+void staging_stop_term(struct staging *staging);
+
+/* A session asked for slots, has none, and gets none. */
+void staging_deny_slots(struct staging *staging);
+/* A slot is to be re-armed: true if its session is to do without, for another
+ * one that has none. */
+bool staging_keeps_slot(struct lender *lender);
+
+/* Of staging.c and lend.c: */
+void term_begin(struct grant *grant);
+void term_end(struct grant *grant);
+void term_wait(struct staging *staging, int waiters);
 
 /* ---- windows of one fabric ---------------------------------------------- */
 
@@ -96,6 +134,7 @@ struct lender {
 	bool is_serving;
 	bool is_closed;			/* no endpoint any more */
 	bool was_warned;		/* of a bad return */
+	bool was_taken_from;		/* so some bad returns are none */
 };
 
 int lender_init(struct lender *lender, const struct lending *lending,

@@ -45,7 +45,7 @@ static struct rf_hello_reply some_reply(void)
 		.status = RF_ST_OK, .version = 1,
 		.features = RF_FEATURE_DATA_CRC, .limits = limits,
 		.server_uuid = "server uuid 123", .session = 77, .epoch = 3,
-		.lease_ms = 60000,
+		.lease_ms = 60000, .grant_ms = 30000,
 		.tree = 9, .root = { 1, 9, 0x1122334455667788 },
 		.root_attr = { .inode = 1, .mode = S_IFDIR | 0755,
 			       .mtime = { -5, 999999999 } },
@@ -182,6 +182,7 @@ Test(hello, reply_survives_and_proves_the_key)
 	cr_assert_eq(out.features, in.features);
 	cr_assert(same_limits(&out.limits, &in.limits));
 	cr_assert_eq(memcmp(out.server_uuid, in.server_uuid, RF_UUID_SIZE), 0);
+	cr_assert_eq(out.grant_ms, in.grant_ms);
 	cr_assert_eq(out.session, in.session);
 	cr_assert_eq(out.epoch, in.epoch);
 	cr_assert_eq(out.tree, in.tree);
