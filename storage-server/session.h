@@ -57,7 +57,8 @@ struct session {
 	bool must_reclaim;	/* RECLAIM_DONE has not come since */
 	bool holds_grace;	/* the grace period waits for it */
 	bool is_syncing;	/* sync_job is under way */
-	bool sync_failed;	/* so what was promised is not true */
+	bool is_doubtful;	/* whether what kept answers say is durable is
+				 * so: these say IO then */
 	struct rf_hello_limits limits;
 	struct lender lender;
 	struct open_table opens;

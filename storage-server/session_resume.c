@@ -173,7 +173,7 @@ static void sync_run(struct rf_job *job)
 		rf_log(RF_LOG_ERROR, "%s: what it was told to be durable before "
 		       "the restart could not be made so: %s", session->name,
 		       strerror(-err));
-	session->sync_failed = err != 0;
+	session->is_doubtful = err != 0;
 }
 
 static void sync_done(struct rf_job *job)
@@ -182,7 +182,7 @@ static void sync_done(struct rf_job *job)
 						  sync_job);
 
 	session->is_syncing = false;
-	session->server->has_synced_all |= !session->sync_failed;
+	session->server->has_synced_all |= !session->is_doubtful;
 	session_drained(session);
 }
 
@@ -190,7 +190,7 @@ static void sync_done(struct rf_job *job)
 static bool must_sync(struct session *session)
 {
 	if (!session->is_restored || session->server->has_synced_all ||
-	    session->sync_failed)
+	    session->is_doubtful)
 		return false;
 	return session->server->config->is_strict ||
 	       promises_durability(session);
@@ -272,7 +272,7 @@ static int keep_answer(struct session *session, unsigned int slot)
 	if (size < 0)
 		return size == -ENOENT ? 0 : size;
 	kept.seq = record.seq;
-	if (session->sync_failed)
+	if (session->is_doubtful)
 		kept.io_op = record.sync_op;
 	return rf_channel_keep(session->channel, &kept);
 }
@@ -398,6 +398,7 @@ static int load(const struct client_record *record, void *context)
 	snprintf(session->name, sizeof(session->name), "client (%s)",
 		 record->host);
 	session->is_restored = session->must_reclaim = true;
+	session->is_doubtful = store_lost_power(server->store);
 	server->session_count++;
 	rf_list_push(&server->sessions, &session->link);
 	restore_opens(session);

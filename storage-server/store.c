@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 /* ---- first start --------------------------------------------------------- */
 
@@ -124,6 +125,56 @@ static int read_counter(struct store *store, bool *was_closed)
 	return err;
 }
 
+/* Of this run of the machine; zero if the kernel does not tell. */
+static void read_boot_id(uint8_t out[BOOT_RECORD_SIZE])
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char text[64] = "";
+	uuid_t id;
+
+	memset(out, 0, BOOT_RECORD_SIZE);
+	if (!file)
+		return;
+	if (fscanf(file, "%40s", text) == 1 && uuid_parse(text, id) == 0)
+		memcpy(out, id, BOOT_RECORD_SIZE);
+	fclose(file);
+}
+
+/*
+ * Has the machine been up since the last server used the store?  Then what that
+ * one wrote is in the page cache, if nowhere else.  A clean stop leaves no record.
+ */
+static int note_boot(struct store *store)
+{
+	static const uint8_t unknown[BOOT_RECORD_SIZE];
+	uint8_t key[INODE_KEY_SIZE], now[BOOT_RECORD_SIZE];
+	struct engine_value value;
+	bool is_same = false;
+	int err;
+
+	read_boot_id(now);
+	err = engine_get(store->engine, ENGINE_INODES, key,
+			 key_volume(key, VOLUME_BOOT), &value);
+	if (!err) {
+		is_same = value.size == sizeof(now) &&
+			  memcmp(value.bytes, now, sizeof(now)) == 0 &&
+			  memcmp(now, unknown, sizeof(now)) != 0;
+		engine_release(&value);
+		store->lost_power = !is_same;
+	}
+	if (is_same || (err && err != -ENOENT))
+		return err;
+	engine_batch_clear(store->batch);
+	engine_batch_put(store->engine, store->batch, ENGINE_INODES, key,
+			 sizeof(key), now, sizeof(now));
+	return engine_commit(store->engine, store->batch);
+}
+
+bool store_lost_power(const struct store *store)
+{
+	return store->lost_power;
+}
+
 static int create_tables(struct store *store)
 {
 	store->txns = calloc(TXNS_MAX + 1, sizeof(*store->txns));
@@ -150,6 +201,8 @@ static int load(struct store *store, bool is_new)
 		err = read_volume(store);
 	if (!err)
 		err = read_counter(store, &was_closed);
+	if (!err)
+		err = note_boot(store);
 	if (!err)
 		err = clients_exist(store, &has_clients);
 	if (!err)
@@ -250,11 +303,15 @@ static void put_counter(struct store *store, uint64_t next, bool was_closed)
 
 void store_close(struct store *store)
 {
+	uint8_t key[INODE_KEY_SIZE];
+
 	for (unsigned int i = 0; i <= TXNS_MAX; i++)
 		RF_ASSERT(!store->txns[i].is_used);
 	deletions_stop(store);
 	sync_stop(store);
 	put_counter(store, store->next_inode, true);
+	engine_batch_delete(store->engine, store->batch, ENGINE_INODES, key,
+			    key_volume(key, VOLUME_BOOT));
 	if (engine_commit(store->engine, store->batch) == 0)
 		engine_sync(store->engine);
 	free_store(store);

@@ -345,6 +345,9 @@ unsigned int store_open_count(const struct store *store, uint64_t inode);
  * go that are not open, some in each turn, and from now on.  [owner]
  */
 bool store_keeps_orphans(const struct store *store);
+/* True if the machine has gone down under the last server: what this had written
+ * and not synced may be lost, although the log says that it was done. */
+bool store_lost_power(const struct store *store);
 void store_release_orphans(struct store *store);
 
 /* ---- data ---------------------------------------------------------------- */

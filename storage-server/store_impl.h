@@ -298,6 +298,7 @@ struct store {
 	uint64_t reserved_limit, reserved_batch;	/* of the next range */
 	struct sync_request range_sync;
 	bool is_range_syncing;
+	bool lost_power;		/* since it was used last */
 	uint64_t hash_mask;		/* all ones; tests make hashes collide */
 	struct txn *txns;		/* TXNS_MAX + 1 */
 	uint8_t *txn_bytes;

@@ -222,6 +222,30 @@ SCENARIO(a_request_whose_answer_was_lost_is_not_run_again)
 	}
 }
 
+/* A power cut: the log tells of data that may be lost. */
+SCENARIO(an_answer_that_is_in_doubt_does_not_say_durable)
+{
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin_raw(scheme);
+	handle = make("a", RW, 1, 1, &open, NULL);
+	RAWS_LOSE(&raws, 2, 1, &handle,
+		  OP_WRITE(open, 0, 0, "soft", 4),
+		  OP_WRITE(open, 4, RF_WRITE_DSYNC, "hard", 4),
+		  { .code = RF_OP_GETATTR });
+	srig_stop(&rig);
+	srig_start(&rig);
+	raws_server_side(&raws)->is_doubtful = true;
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, &handle, { .code = RF_OP_GETATTR }),
+		     RF_ST_IO);
+	cr_assert_eq(raws.count, 3);
+	cr_assert_eq(RAWS_RES(&raws, 0, write).size, 4);
+	cr_assert_eq(raws.results[2].code, RF_OP_WRITE);
+	end_raw();
+}
+
 /* What has succeeded before an error is recorded with it. */
 SCENARIO(a_list_that_failed_half_way_is_not_run_again)
 {

@@ -223,6 +223,58 @@ Test(store_crash, what_was_acknowledged_survives_sigkill, .init = set_up,
 		ROUNDS);
 }
 
+/* ---- the machine, or only the server -------------------------------------- */
+
+/* Ends like a server that is killed; as if before another boot if is_old. */
+static void die_with_boot_id(bool is_old)
+{
+	pid_t victim = fork();
+	int status;
+
+	cr_assert(victim >= 0);
+	if (victim == 0) {
+		uint8_t key[INODE_KEY_SIZE], other[BOOT_RECORD_SIZE] = { 1 };
+		struct store *store;
+
+		if (rf_reactor_create(&fixture.reactor) ||
+		    rf_workers_create("victim", 1, &fixture.workers) ||
+		    fixture_try_open(&fixture))
+			_exit(2);
+		store = fixture.store;
+		engine_batch_clear(store->batch);
+		engine_batch_put(store->engine, store->batch, ENGINE_INODES,
+				 key, key_volume(key, VOLUME_BOOT), other,
+				 sizeof(other));
+		if (is_old && engine_commit(store->engine, store->batch))
+			_exit(3);
+		if (engine_flush(store->engine))
+			_exit(4);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(victim, &status, 0), victim);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x",
+		  status);
+}
+
+Test(store_crash, a_start_knows_whether_the_machine_went_down, .init = set_up,
+     .fini = tear_down)
+{
+	fixture_open(&fixture);
+	cr_assert_not(store_lost_power(fixture.store), "a new store");
+	fixture_reopen(&fixture);
+	cr_assert_not(store_lost_power(fixture.store), "a clean stop");
+	store_close(fixture.store);
+	die_with_boot_id(false);
+	fixture_open(&fixture);
+	cr_assert_not(store_lost_power(fixture.store), "kill -9");
+	store_close(fixture.store);
+	die_with_boot_id(true);
+	fixture_open(&fixture);
+	cr_assert(store_lost_power(fixture.store));
+	fixture_reopen(&fixture);
+	cr_assert_not(store_lost_power(fixture.store));
+}
+
 /* ---- replies ------------------------------------------------------------- */
 
 static void make_with_reply(uint32_t number)
