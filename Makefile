@@ -6,6 +6,7 @@
 # make try                 install what is missing, build, serve, mount, copy
 # make test-rdma           verbs on rxe and siw, in a virtual machine
 # make bench               ratios beside TCP and a local directory
+# make bench-rdma          ratios beside perftest, in the virtual machine
 # make fuzz                run the fuzzers for FUZZ_SECONDS each
 # make install             into DESTDIR and PREFIX
 #
@@ -83,7 +84,7 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*.c))
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $@)
 
-.PHONY: all test test-rdma try bench fuzz fuzzers unit tools install clean
+.PHONY: all test test-rdma try bench bench-rdma fuzz fuzzers unit tools install clean
 .SECONDARY:
 
 all: $(BUILD)/rdmafs $(BUILD)/rdmafsd
@@ -149,6 +150,9 @@ try:
 
 bench: all tools
 	$(Q)scripts/bench $(BUILD)
+
+bench-rdma: tools
+	$(Q)BUILD='$(BUILD)' scripts/bench-rdma $(T)
 
 install: all
 	install -D -m 755 $(BUILD)/rdmafs $(DESTDIR)$(PREFIX)/bin/rdmafs
