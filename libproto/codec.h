@@ -93,6 +93,7 @@ typedef uint32_t rf_write_flags_t;	/* RF_WRITE_* */
 typedef uint32_t rf_falloc_mode_t;	/* RF_FALLOC_* */
 typedef uint32_t rf_rename_flags_t;	/* RF_RENAME_* */
 typedef uint32_t rf_xattr_flags_t;	/* RF_XATTR_* */
+typedef uint32_t rf_lock_flags_t;	/* RF_LOCK_* */
 
 typedef struct rf_time {	/* i64, u32 below 10^9: 12 bytes */
 	int64_t seconds;
@@ -314,6 +315,23 @@ size_t rf_dirent_size(const struct rf_dirent *entry);
 
 /* Decode one: its size, 0 at the end of the data, -EBADMSG. */
 int rf_dirent_decode(const void *at, size_t size, struct rf_dirent *entry);
+
+/* ---- what LOCK_EVENTS carries -------------------------------------------- */
+
+enum {
+	RF_LOCK_EVENT_SIZE = 10,
+	RF_LOCK_EVENTS_MAX = 32,	/* in one answer */
+};
+
+struct rf_lock_event {
+	uint64_t wait;
+	uint16_t status;	/* enum rf_status */
+};
+
+void rf_lock_event_encode(void *at, const struct rf_lock_event *event);
+/* Number index of the blob; false: there are not as many. */
+bool rf_lock_event_decode(const rf_blob_t *events, unsigned int index,
+			  struct rf_lock_event *out);
 
 /* Little-endian u32 number index of a blob of them (groups, slot ids). */
 uint32_t rf_blob_u32(const rf_blob_t *blob, unsigned int index);

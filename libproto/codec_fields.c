@@ -83,6 +83,7 @@ BITS(write_flags, u32, RF_WRITE_ALL)
 BITS(falloc_mode, u32, RF_FALLOC_ALL)
 BITS(rename_flags, u32, RF_RENAME_ALL)
 BITS(xattr_flags, u32, RF_XATTR_ALL)
+BITS(lock_flags, u32, RF_LOCK_ALL)
 #undef BITS
 
 /* ---- fixed structures ---------------------------------------------------- */
@@ -250,6 +251,25 @@ uint32_t rf_blob_u32(const rf_blob_t *blob, unsigned int index)
 {
 	RF_ASSERT(index < blob->size / 4);
 	return rf_load_u32((const uint8_t *)blob->bytes + 4 * (size_t)index);
+}
+
+void rf_lock_event_encode(void *at, const struct rf_lock_event *event)
+{
+	rf_store_u64(at, event->wait);
+	rf_store_u16((uint8_t *)at + 8, event->status);
+}
+
+bool rf_lock_event_decode(const rf_blob_t *events, unsigned int index,
+			  struct rf_lock_event *out)
+{
+	const uint8_t *at = events->bytes;
+
+	if (index >= events->size / RF_LOCK_EVENT_SIZE)
+		return false;
+	at += RF_LOCK_EVENT_SIZE * (size_t)index;
+	out->wait = rf_load_u64(at);
+	out->status = rf_load_u16(at + 8);
+	return true;
 }
 
 /* ---- counted lists ------------------------------------------------------- */

@@ -40,7 +40,7 @@ static inline const uint8_t *rf_get_room(struct rf_cursor *cur, size_t size)
 	X(u8) X(u16) X(u32) X(u64) \
 	X(flag) X(whence) \
 	X(set_bits) X(open_flags) X(write_flags) X(falloc_mode) \
-	X(rename_flags) X(xattr_flags) \
+	X(rename_flags) X(xattr_flags) X(lock_flags) \
 	X(time) X(handle) X(attr) \
 	X(name) X(xname) X(blob) X(target) X(u32s) \
 	X(grants) X(pieces) X(layout)

@@ -49,9 +49,14 @@
 	X(CANCEL,	cancel,		32) \
 	X(BYE,		bye,		33) \
 	X(RECLAIM,	reclaim,	35) \
-	X(RECLAIM_DONE,	reclaim_done,	36)
+	X(RECLAIM_DONE,	reclaim_done,	36) \
+	X(LOCK,		lock,		40) \
+	X(UNLOCK,	unlock,		41) \
+	X(TEST_LOCK,	test_lock,	42) \
+	X(CANCEL_LOCK,	cancel_lock,	43) \
+	X(LOCK_EVENTS,	lock_events,	44)
 /*
- * Reserved: 34 LINK_OPEN (O_TMPFILE), 40-47 locks, 48-55 leases (48 LEASE,
+ * Reserved: 34 LINK_OPEN (O_TMPFILE), 45-47 locks, 48-55 leases (48 LEASE,
  * 49 RETURN_LEASE, 50 RECALL), 56 RECALL_SLOTS, 57 READ_SINK, 60-63 channels.
  */
 
@@ -225,6 +230,35 @@
 #define RF_RECLAIM_DONE_ARGS(F)
 #define RF_RECLAIM_DONE_RESULTS(F)
 
+/*
+ * owner: the client's number for who has the lock.  flags: RF_LOCK_*.  start
+ * and end: the first and the last byte.  wait: a number of the client's choice,
+ * under which the lock is waited for if waits comes back 1.
+ */
+#define RF_LOCK_ARGS(F)		F(u64, wait) F(u32, open) F(u64, owner) \
+				F(lock_flags, flags) F(u64, start) \
+				F(u64, end) F(u32, pid)
+#define RF_LOCK_RESULTS(F)	F(flag, waits)
+
+/* flags: RF_LOCK_FLOCK or none. */
+#define RF_UNLOCK_ARGS(F)	F(u64, owner) F(lock_flags, flags) \
+				F(u64, start) F(u64, end)
+#define RF_UNLOCK_RESULTS(F)
+
+/* The rest of the results is of a lock in the way, if is_free is 0. */
+#define RF_TEST_LOCK_ARGS(F)	F(u32, open) F(u64, owner) \
+				F(lock_flags, flags) F(u64, start) F(u64, end)
+#define RF_TEST_LOCK_RESULTS(F)	F(flag, is_free) F(flag, is_exclusive) \
+				F(u64, start) F(u64, end) F(u32, pid)
+
+/* status: how the wait has ended, by this or before. */
+#define RF_CANCEL_LOCK_ARGS(F)	F(u64, wait)
+#define RF_CANCEL_LOCK_RESULTS(F) F(u16, status)
+
+/* events: u64 wait, u16 status each; see rf_lock_event_decode(). */
+#define RF_LOCK_EVENTS_ARGS(F)	F(u64, seen)
+#define RF_LOCK_EVENTS_RESULTS(F) F(u64, last) F(blob, events)
+
 /* ---- bits that the fields above carry ---------------------------------- */
 
 enum rf_set {		/* SETATTR valid */
@@ -274,6 +308,17 @@ enum rf_xattr_flags {	/* SETXATTR */
 	RF_XATTR_CREATE = 1 << 0,	/* fail with EXIST if it is there */
 	RF_XATTR_REPLACE = 1 << 1,	/* fail with NODATA if it is not */
 	RF_XATTR_ALL = (1 << 2) - 1,
+};
+
+enum rf_lock_flags {
+	RF_LOCK_EXCLUSIVE = 1 << 0,
+	RF_LOCK_FLOCK = 1 << 1,		/* of the open, not of the process */
+	RF_LOCK_WAIT = 1 << 2,		/* if another is in the way */
+	RF_LOCK_NO_DEADLOCK = 1 << 3,	/* who waits for it is never told
+					 * DEADLK for that */
+	RF_LOCK_RECLAIM = 1 << 4,	/* it was held before the server's
+					 * restart */
+	RF_LOCK_ALL = (1 << 5) - 1,
 };
 
 enum rf_rename_flags {

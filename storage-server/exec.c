@@ -60,6 +60,11 @@ static const struct operation operations[] = {
 	[RF_OP_BYE] = { exec_op_bye, NEED_NOTHING },
 	[RF_OP_RECLAIM] = { exec_op_reclaim, NEED_NOTHING },
 	[RF_OP_RECLAIM_DONE] = { exec_op_reclaim_done, NEED_NOTHING },
+	[RF_OP_LOCK] = { exec_op_lock, NEED_HANDLE },
+	[RF_OP_UNLOCK] = { exec_op_unlock, NEED_HANDLE },
+	[RF_OP_TEST_LOCK] = { exec_op_test_lock, NEED_HANDLE },
+	[RF_OP_CANCEL_LOCK] = { exec_op_cancel_lock, NEED_NOTHING },
+	[RF_OP_LOCK_EVENTS] = { exec_op_lock_events, NEED_NOTHING },
 };
 
 /* What must be true before the operation's own code looks. */
@@ -475,12 +480,25 @@ void exec_start(struct exec *e, struct rf_request *request)
 	run_on(e, begin_op(e));
 }
 
+static bool is_interruptible(const struct exec *e)
+{
+	return e->state == EXEC_WAITS_STAGING || e->state == EXEC_WAITS_LOCKS;
+}
+
+static void stop_waiting(struct exec *e)
+{
+	if (e->state == EXEC_WAITS_STAGING)
+		staging_cancel(&e->waiter);
+	if (e->session->lock_poll == e)
+		e->session->lock_poll = NULL;
+	rf_list_remove(&e->staged_link);
+}
+
 bool exec_interrupt(struct exec *e, enum rf_status status)
 {
-	if (e->state != EXEC_WAITS_STAGING)
+	if (!is_interruptible(e))
 		return false;
-	staging_cancel(&e->waiter);
-	rf_list_remove(&e->staged_link);
+	stop_waiting(e);
 	e->state = EXEC_RUNS;
 	if (e->reruns) {
 		/* Nothing of it has happened: its first operation fails. */
@@ -496,7 +514,7 @@ bool exec_interrupt(struct exec *e, enum rf_status status)
 
 void exec_interrupt_soon(struct exec *e, enum rf_status status)
 {
-	if (e->state != EXEC_WAITS_STAGING || e->interrupt_status)
+	if (!is_interruptible(e) || e->interrupt_status)
 		return;
 	e->interrupt_status = (int)status;
 	rf_list_remove(&e->staged_link);
@@ -505,10 +523,9 @@ void exec_interrupt_soon(struct exec *e, enum rf_status status)
 
 void exec_shelve(struct exec *e)
 {
-	if (e->state != EXEC_WAITS_STAGING)
+	if (!is_interruptible(e))
 		return;
-	staging_cancel(&e->waiter);
-	rf_list_remove(&e->staged_link);
+	stop_waiting(e);
 	e->state = EXEC_SHELVED;
 	e->server->active--;
 }
@@ -549,7 +566,7 @@ static bool wake_staged(struct server *server)
 	if (!item)
 		return false;
 	e = rf_container_of(item, struct exec, staged_link);
-	RF_ASSERT(e->state == EXEC_WAITS_STAGING);
+	RF_ASSERT(is_interruptible(e));
 	if (e->interrupt_status)
 		exec_interrupt(e, (enum rf_status)e->interrupt_status);
 	else

@@ -64,7 +64,8 @@ enum exec_state {
 	EXEC_IDLE,		/* no request */
 	EXEC_RUNS,
 	EXEC_WAITS_MARK,
-	EXEC_WAITS_STAGING,	/* the only one that a client may end */
+	EXEC_WAITS_STAGING,	/* this and the next a client may end */
+	EXEC_WAITS_LOCKS,	/* for news of them */
 	EXEC_SHELVED,		/* not to be run, nor answered: the server or
 				 * the connection is ending */
 	EXEC_WAITS_FENCE,
@@ -178,12 +179,12 @@ void exec_start(struct exec *e, struct rf_request *request);
 void exec_shelve(struct exec *e);
 /* The connection is gone: so does what waits for a client, and it ends. */
 void exec_lost(struct exec *e);
-/* Take it out of its wait for staging; false if it does not wait there.  Not
+/* Take it out of its wait for staging or locks; false if it does not wait there.  Not
  * while another request runs, which may have a batch open. */
 bool exec_interrupt(struct exec *e, enum rf_status status);
 /* The same at the end of the turn. */
 void exec_interrupt_soon(struct exec *e, enum rf_status status);
-/* Go on with those that came to hold a mark or staging. */
+/* Go on with those that came to hold a mark or staging, or have news. */
 void exec_wake(struct server *server);
 /* What was waited for is here. */
 void exec_continue(struct exec *e);
@@ -301,6 +302,12 @@ bool exec_cuts(const struct exec *e, uint64_t inode);
 
 /* exec_sync_later() of an inode's data. */
 int exec_sync_object(struct exec *e, uint64_t inode, bool is_data_only);
+
+/* ---- exec_lock.c -------------------------------------------------------- */
+
+/* A wait of this session has ended: who asked for news goes on, at the end of
+ * the turn. */
+void exec_lock_settled(struct lock_session *locks);
 
 /* ---- checks ------------------------------------------------------------- */
 

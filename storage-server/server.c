@@ -249,7 +249,9 @@ int server_create(const struct config *config, struct rf_reactor *reactor,
 	rf_list_init(&server->unbinding);
 	rf_list_init(&server->staged);
 	server->hook.run = end_turn;
-	err = start(server);
+	err = locks_init(&server->locks, exec_lock_settled);
+	if (!err)
+		err = start(server);
 	if (err) {
 		server_destroy(server);
 		return err;
@@ -346,6 +348,8 @@ void server_stop(struct server *server, void (*stopped)(struct server *server))
 	if (server->is_draining)
 		return;
 	server->is_draining = true;
+	/* What ends now is claimed again after the start. */
+	server->locks.is_stopping = true;
 	server->stopped = stopped;
 	rf_log(RF_LOG_INFO, "stopping: %u sessions, %u requests to finish",
 	       server->session_count, server->active);
@@ -373,6 +377,7 @@ void server_destroy(struct server *server)
 	transports_close(server);
 	if (server->pool)
 		rf_pool_destroy(server->pool);
+	locks_fini(&server->locks);
 	free(server->scratch);
 	free(server->exports);
 	free(server);
@@ -392,6 +397,19 @@ static void log_pool(const struct server *server)
 		       stats.classes[i].free, stats.classes[i].count,
 		       stats.classes[i].lowest_free, stats.classes[i].gets,
 		       stats.classes[i].waits, stats.classes[i].waiting);
+}
+
+static void log_locks(const struct server *server)
+{
+	const struct locks *locks = &server->locks;
+
+	rf_log(RF_LOG_INFO, "figures: locks: %u of %u on %u files, %u waits of "
+	       "%u; %" PRIu64 " granted, %" PRIu64 " refused, %" PRIu64
+	       " waited, %" PRIu64 " deadlocks, %" PRIu64 " over a limit",
+	       locks->ranges.count, LOCKS_MAX, locks->inode_pool.count,
+	       locks->waits.count, LOCK_WAITS_MAX, locks->figures.granted,
+	       locks->figures.refused, locks->figures.waited,
+	       locks->figures.deadlocks, locks->figures.denied);
 }
 
 static void log_store(const struct server *server)
@@ -456,6 +474,7 @@ void server_log_figures(struct server *server)
 	       staging->waits, staging->waits_for_share, staging->bad_returns,
 	       staging->taken_back, staging->not_rearmed);
 	log_pool(server);
+	log_locks(server);
 	log_store(server);
 	log_reactor(server);
 	transports_log_figures(server);

@@ -14,6 +14,7 @@
  *	exec*.c     what a request does, operation by operation
  *	staging.c   lend.c  grants.c  slice.c   memory lent to clients
  *	busy.c      who has an inode while workers use it
+ *	locks*.c    who has locked which bytes, and who waits
  *	pace.c      what the reactor stores by itself, and what workers do
  *	access.c    peer_user.c         who may come
  *	store.h     names, attributes, data: the other half of the server
@@ -46,6 +47,7 @@
 #include "access.h"
 #include "busy.h"
 #include "config.h"
+#include "locks.h"
 #include "pace.h"
 #include "slice.h"
 #include "staging.h"
@@ -110,6 +112,7 @@ struct server {
 	struct export *exports;
 
 	struct busy busy;
+	struct locks locks;
 	struct pace pace;
 	struct staging staging;
 	struct penalties penalties;

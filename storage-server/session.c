@@ -76,8 +76,11 @@ int session_set_identity(struct session *session,
 
 static void end_open(struct session *session, uint32_t id, uint64_t inode)
 {
+	struct server *server = session->server;
+
 	open_table_remove(&session->opens, id);
-	store_close_inode(session->server->store, inode);
+	locks_release_open(&server->locks, &session->locks, inode, id);
+	store_close_inode(server->store, inode);
 }
 
 void session_release(struct session *session, uint32_t id)
@@ -102,8 +105,11 @@ void session_open_put(struct session *session, uint32_t id)
 
 void session_release_all(struct session *session)
 {
+	struct locks *locks = &session->server->locks;
 	uint32_t at = 0, id;
 
+	locks_end_session(locks, &session->locks);
+	locks_init_session(&session->locks);
 	while ((id = open_table_walk(&session->opens, &at)))
 		session_release(session, id);
 }
@@ -162,6 +168,12 @@ void session_end(struct session *session, const char *why)
 	close_soon(session);
 }
 
+bool session_is_of_host(const struct session *session,
+			const struct session *other)
+{
+	return strcmp(session->record.host, other->record.host) == 0;
+}
+
 void session_bye(struct session *session)
 {
 	session_release_all(session);
@@ -190,6 +202,8 @@ void session_free(struct session *session)
 		free(session->identities[i].groups);
 	free(session->identities);
 	free(session->execs);
+	if (session->locks.is_used)
+		locks_end_session(&session->server->locks, &session->locks);
 	open_table_fini(&session->opens);
 	free(session);
 }
@@ -428,6 +442,7 @@ struct session *session_make(struct server *server,
 	session->uses_crc = record->features & RF_FEATURE_DATA_CRC;
 	session->is_closed = true;
 	open_table_init(&session->opens, server->config->opens);
+	locks_init_session(&session->locks);
 	rf_list_init(&session->link);
 	rf_list_init(&session->answered_link);
 	rf_list_init(&session->unbinding_link);

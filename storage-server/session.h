@@ -24,6 +24,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 
+#include "locks.h"
 #include "open_table.h"
 #include "server.h"
 
@@ -62,6 +63,8 @@ struct session {
 	struct rf_hello_limits limits;
 	struct lender lender;
 	struct open_table opens;
+	struct lock_session locks;
+	struct exec *lock_poll;		/* LOCK_EVENTS that waits, or NULL */
 	struct identity *identities;	/* RF_IDENTITIES_MAX */
 	uint32_t group_total;
 	struct exec *execs;	/* while there is a channel */
@@ -176,7 +179,11 @@ void session_answered(struct session *session);
 /* Its lender has unbinds to post at the end of this turn. */
 void session_unbinding(struct session *session);
 
-/* Take all its opens away, or: */
+/* Is other of the same host, by its name? */
+bool session_is_of_host(const struct session *session,
+			const struct session *other);
+
+/* Take all its opens and locks away, or: */
 void session_release_all(struct session *session);
 /* Take an open away, now or when its last user has ended. */
 void session_release(struct session *session, uint32_t id);

@@ -47,6 +47,7 @@ static void end_grace(struct server *server, const char *why)
 	       "a name were kept, and go unless they are open", why,
 	       stats.orphans);
 	store_release_orphans(server->store);
+	locks_end_grace(&server->locks);
 }
 
 static void grace_timed_out(struct rf_timer *timer)
@@ -78,6 +79,7 @@ void grace_begin(struct server *server)
 	server->grace_until_ns = rf_reactor_now_ns(server->reactor) +
 				 server->config->grace_ms * UINT64_C(1000000);
 	server->grace_timer.fire = grace_timed_out;
+	server->locks.is_in_grace = true;
 	rf_timer_start(server->reactor, &server->grace_timer,
 		       server->config->grace_ms);
 }

@@ -75,6 +75,7 @@ static void make_write_flags(uint32_t *v) { *v = wire_chance() & RF_WRITE_ALL; }
 static void make_falloc_mode(uint32_t *v) { *v = wire_chance() & RF_FALLOC_ALL; }
 static void make_rename_flags(uint32_t *v) { *v = wire_chance() & RF_RENAME_ALL; }
 static void make_xattr_flags(uint32_t *v) { *v = wire_chance() & RF_XATTR_ALL; }
+static void make_lock_flags(uint32_t *v) { *v = wire_chance() & RF_LOCK_ALL; }
 
 static void make_time(rf_time_t *v)
 {
@@ -174,6 +175,7 @@ SAME_NUMBER(write_flags, uint32_t)
 SAME_NUMBER(falloc_mode, uint32_t)
 SAME_NUMBER(rename_flags, uint32_t)
 SAME_NUMBER(xattr_flags, uint32_t)
+SAME_NUMBER(lock_flags, uint32_t)
 
 static bool same_time(const rf_time_t *a, const rf_time_t *b)
 {

@@ -247,6 +247,7 @@ Test(codec, every_operation_has_a_name)
 	cr_assert_str_eq(rf_op_name(0), "?");
 	cr_assert_str_eq(rf_op_name(34), "?");	/* reserved, between BYE and RECLAIM */
 	cr_assert_str_eq(rf_op_name(RF_OP_RECLAIM_DONE + 1), "?");
+	cr_assert_str_eq(rf_op_name(RF_OP_LOCK_EVENTS + 1), "?");
 	cr_assert_str_eq(rf_op_name(UINT32_MAX), "?");
 }
 
@@ -258,6 +259,7 @@ Test(codec, what_changes_files_or_opens_is_known)
 	cr_assert_not(rf_op_modifies(RF_OP_READ));
 	cr_assert_not(rf_op_modifies(RF_OP_LOOKUP));
 	cr_assert_not(rf_op_modifies(RF_OP_FSYNC));
+	cr_assert_not(rf_op_modifies(RF_OP_LOCK));
 	cr_assert_not(rf_op_modifies(4711));
 }
 

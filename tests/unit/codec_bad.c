@@ -314,6 +314,9 @@ Test(codec, undefined_bits_are_refused)
 		cr_assert_eq(decode_body(RF_OP_SETXATTR, body, 13),
 			     RF_XATTR_ALL >> bit & 1 ? 1 : -EBADMSG);
 	}
+	expect_bits(RF_OP_LOCK, 20, RF_LOCK_ALL);
+	expect_bits(RF_OP_UNLOCK, 8, RF_LOCK_ALL);
+	expect_bits(RF_OP_TEST_LOCK, 12, RF_LOCK_ALL);
 }
 
 Test(codec, flags_of_one_byte_are_0_or_1)
