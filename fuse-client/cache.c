@@ -137,7 +137,8 @@ static bool kernel_will_drop(const struct request *r,
 			     const struct inode *inode)
 {
 	return is_undisturbed(r, inode) &&
-	       given_differs(&inode->given, &inode->attr);
+	       given_differs(&inode->given, &inode->attr) &&
+	       !given_has_size(&inode->given, &inode->attr);
 }
 
 void cache_reveal(struct request *r, struct inode *inode, request_fn reply)

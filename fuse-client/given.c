@@ -45,3 +45,11 @@ bool given_differs(const struct given *given, const rf_attr_t *attr)
 {
 	return given->count > 0 && !has(given, attr);
 }
+
+bool given_has_size(const struct given *given, const rf_attr_t *attr)
+{
+	for (unsigned int i = 0; i < given->count; i++)
+		if (given->v[i].size != attr->size)
+			return false;
+	return given->count > 0;
+}

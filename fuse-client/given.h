@@ -46,4 +46,7 @@ void given_note(struct given *given, const rf_attr_t *attr, bool is_taken);
 /* Whatever the kernel has, attr differs from it in mtime or size. */
 bool given_differs(const struct given *given, const rf_attr_t *attr);
 
+/* Whatever the kernel has, its size is attr's; false: it may differ. */
+bool given_has_size(const struct given *given, const rf_attr_t *attr);
+
 #endif /* GIVEN_H */

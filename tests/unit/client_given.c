@@ -80,3 +80,17 @@ Test(client_given, an_answer_is_taken_unless_something_came_since_its_request)
 	cr_assert_not(given_is_taken(&given, 5));
 	cr_assert_not(given_is_taken(&given, 4));
 }
+
+Test(client_given, a_size_is_known_only_if_all_that_it_may_be_agree)
+{
+	rf_attr_t other_size = a;
+
+	other_size.size++;
+	cr_assert_not(given_has_size(&given, &a));
+	given_note(&given, &a, true);
+	cr_assert(given_has_size(&given, &a));
+	cr_assert_not(given_has_size(&given, &other_size));
+	given_note(&given, &other_size, false);
+	cr_assert_not(given_has_size(&given, &a));
+	cr_assert_not(given_has_size(&given, &other_size));
+}
