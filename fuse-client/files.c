@@ -22,6 +22,7 @@ struct file *files_add(struct files *files, struct inode *inode, uint32_t open)
 		return NULL;
 	file->inode = inode;
 	inode->refs++;
+	inode->file_count++;
 	file->open = open;
 	rf_list_init(&file->release_link);
 	return file;
@@ -39,6 +40,7 @@ uint32_t files_open(const struct files *files)
 
 void files_remove(struct files *files, struct inodes *inodes, struct file *file)
 {
+	file->inode->file_count--;
 	inodes_put(inodes, file->inode);
 	table_give(&files->table, file);
 }

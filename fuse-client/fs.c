@@ -200,6 +200,8 @@ static int connect_fs(struct fs *fs)
 		err = inodes_init(&fs->inodes, &fs->root, &fs->root_attr);
 	if (!err)
 		err = files_init(&fs->files);
+	if (!err)
+		err = lock_waits_init(fs);
 	if (err)
 		complain("not enough memory");
 	return err;
@@ -282,6 +284,7 @@ static void leave_session(struct fs *fs)
 	uint64_t end_ns = rf_now_ns() + BYE_MS * UINT64_C(1000000);
 
 	fs->is_leaving = true;
+	lock_waits_lose(fs);
 	rf_timer_stop(fs->reactor, &fs->reconnect.timer);
 	if (fs->client && fs->is_away)
 		rf_client_abort(fs->client);
@@ -341,6 +344,7 @@ void fs_disconnect(struct fs *fs)
 	fuse_io_close(fs);
 	requests_fini(fs);
 	reclaim_fini(fs);
+	lock_waits_fini(fs);
 	files_fini(&fs->files);
 	inodes_fini(&fs->inodes);
 	stop_reactor(fs);

@@ -11,8 +11,9 @@
  *	request.c     one request of the kernel, from reading to its reply
  *	cache.c       the kernel's pages against the change counter
  *	ops_*.c       the operations; read.c, write.c, write_parts.c: data
+ *	lock_wait.c   callers that wait for a lock
  *	pull.c        data over inline_max that the server grants
- *	inodes, files, slots, parts, change, given, table: bookkeeping without
+ *	inodes, files, slots, parts, change, given, held, table: bookkeeping without
  *	              I/O
  *
  * Model.  One reactor, one channel, one /dev/fuse descriptor.  A request object
@@ -35,6 +36,7 @@
 
 #include "client.h"
 #include "files.h"
+#include "held.h"
 #include "inodes.h"
 #include "parts.h"
 #include "slots.h"
@@ -61,6 +63,7 @@ enum {
 	DATA_BUF_SIZE = DATA_MAX + 8192,
 	SMALL_BUF_SIZE = 128 << 10,	/* the usual read-ahead */
 	WORKS_MAX = 32,			/* one-sided operations of one request */
+	LOCK_WAITS_MAX = 4096,		/* the server's limit for a session */
 	INVALIDATIONS_MAX = 64,
 	INVALIDATION_THREADS = 4,
 	/*
@@ -153,6 +156,7 @@ struct request {
 	/* undone at the end, unless it was settled before */
 	bool is_filling;		/* pages of inode, by a READ */
 	bool is_changing;		/* inode, by an operation of ours */
+	struct lock_wait *wait;		/* of the LOCK that it sends */
 	rf_grants_t taken;		/* write slots */
 
 	/* data */
@@ -208,9 +212,25 @@ struct request {
 		struct {
 			bool is_statx;
 		} getattr;
+		struct rf_unlock_args unlock;
+		uint64_t number;	/* of the lock_wait to end */
 	};
 	struct rf_work works[WORKS_MAX];
 	struct rf_sge sges[WORKS_MAX];
+};
+
+/* A LOCK, and who waits for it. */
+struct lock_wait {
+	struct table_item item;		/* first; its number is the server's */
+	struct fs *fs;
+	struct inode *inode;		/* referenced, when parked */
+	uint64_t fh;
+	struct rf_lock_args args;
+	struct fuse_ctx who;
+	fuse_req_t fuse;		/* when parked */
+	bool is_parked;
+	bool is_registering;		/* at libfuse */
+	bool was_interrupted, is_cancelling;
 };
 
 struct invalidation {
@@ -304,6 +324,13 @@ struct fs {
 	struct identities *identities;
 	struct inodes inodes;
 	struct files files;
+	struct held_locks held;
+
+	/* waiting locks */
+	struct table lock_waits;
+	uint32_t parked;
+	struct request *lock_poll;	/* LOCK_EVENTS, or NULL */
+	uint64_t lock_events_seen;
 
 	/* requests */
 	struct request *requests;	/* REQUESTS_MAX, SPARE_REQUESTS and
@@ -551,6 +578,25 @@ void interrupt_watch(struct request *r);
 void interrupts_check(struct fs *fs, bool all);
 /* True if it is a CANCEL: of a ticket that ends with its connection. */
 bool interrupt_is_cancel(const struct request *r);
+/* Ask the server to end what it has QUEUED. */
+void interrupt_cancel(struct request *r);
+
+/* ---- lock_wait.c --------------------------------------------------------- */
+
+int lock_waits_init(struct fs *fs);
+void lock_waits_fini(struct fs *fs);
+/* For the LOCK that r is to send; ends with r, unless it was parked.  NULL:
+ * LOCK_WAITS_MAX. */
+struct lock_wait *lock_wait_take(struct request *r);
+void lock_wait_give(struct request *r);
+/* The server says that it waits: keep the caller, end r. */
+void lock_wait_park(struct request *r);
+/* The server says that it is there: note that. */
+void lock_wait_granted(struct lock_wait *wait);
+/* Once in a while: what could not be sent. */
+void lock_waits_check(struct fs *fs);
+/* The connection is lost, or about to be closed. */
+void lock_waits_lose(struct fs *fs);
 
 /* ---- pull.c -------------------------------------------------------------- */
 
@@ -598,6 +644,7 @@ void ops_attr_fill(struct fuse_lowlevel_ops *ops);
 void ops_file_fill(struct fuse_lowlevel_ops *ops);
 void ops_dir_fill(struct fuse_lowlevel_ops *ops);
 void ops_xattr_fill(struct fuse_lowlevel_ops *ops);
+void ops_lock_fill(struct fuse_lowlevel_ops *ops);
 void read_fill(struct fuse_lowlevel_ops *ops);
 void write_fill(struct fuse_lowlevel_ops *ops);
 

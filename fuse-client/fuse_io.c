@@ -137,11 +137,11 @@ static void do_init(void *context, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
 	/* Makes the kernel ask before it reads cached pages: CONSISTENCY.md. */
 	want(conn, FUSE_CAP_AUTO_INVAL_DATA);
+	want(conn, FUSE_CAP_POSIX_LOCKS);
+	want(conn, FUSE_CAP_FLOCK_LOCKS);
 	conn->want &= ~(unsigned int)(FUSE_CAP_WRITEBACK_CACHE |
 				      FUSE_CAP_EXPORT_SUPPORT |
 				      FUSE_CAP_DONT_MASK |
-				      FUSE_CAP_POSIX_LOCKS |
-				      FUSE_CAP_FLOCK_LOCKS |
 				      FUSE_CAP_POSIX_ACL |
 				      FUSE_CAP_CACHE_SYMLINKS |
 				      FUSE_CAP_EXPLICIT_INVAL_DATA);
@@ -300,6 +300,7 @@ int fuse_io_open(struct fs *fs, int fuse_fd)
 	ops_file_fill(&ops);
 	ops_dir_fill(&ops);
 	ops_xattr_fill(&ops);
+	ops_lock_fill(&ops);
 	read_fill(&ops);
 	write_fill(&ops);
 	fs->fuse_fd = fuse_fd;
@@ -468,7 +469,7 @@ static void drop_file(struct request *r)
 	struct inode *inode = file->inode;
 	uint32_t open = file->open;
 
-	/* r keeps the inode. */
+	/* r keeps the inode; nobody had the time to lock by it. */
 	files_remove(&r->fs->files, &r->fs->inodes, file);
 	r->file = NULL;
 	request_release_open(r, inode, open);

@@ -90,6 +90,7 @@ static struct inode *make(struct inodes *inodes, const rf_handle_t *handle,
 	inode->handle = *handle;
 	inode->attr = *attr;
 	change_init(&inode->change, attr->change);
+	rf_list_init(&inode->locks);
 	hash(inodes, inode);
 	return inode;
 }
@@ -168,7 +169,7 @@ static void drop_if_unused(struct inodes *inodes, struct inode *inode)
 {
 	if (inode->refs || inode->lookups)
 		return;
-	RF_ASSERT(!inode->invalidation);
+	RF_ASSERT(!inode->invalidation && rf_list_is_empty(&inode->locks));
 	unhash(inodes, inode);
 	table_give(&inodes->table, inode);
 }

@@ -11,7 +11,8 @@
  * answer comes (what the server QUEUED is cancelled), and an open that it brings
  * is released.  Only what changes data keeps its caller until it is over, as a
  * disk does: whoever is started next may write to the same place, and must not
- * be overtaken by a dead one's write that was still on its way.  Without a
+ * be overtaken by a dead one's write that was still on its way; and a lock, whose
+ * wait any signal ends (lock_wait.c).  Without a
  * connection nothing is on its way, and it ends at once, too: what was sent
  * before is settled first when there is one again (holds_others).  The kernel
  * tells of an interrupt once; callers that were not dying then are looked at
@@ -54,7 +55,7 @@ static void cancel_answered(struct request *r, struct rf_dec *reply)
 	request_answered_status(r, reply, RF_OP_CANCEL);
 }
 
-static void cancel(struct request *r)
+void interrupt_cancel(struct request *r)
 {
 	struct rf_args args = { .code = RF_OP_CANCEL };
 	struct request *spare = request_spare(r->fs);
@@ -85,8 +86,9 @@ static void end_if_dying(struct request *r)
 	if (request_take_back(r, -EINTR))
 		return;
 	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
-		cancel(r);
-	r->was_killed = (r->is_changing || r->state == REQUEST_PARTS) &&
+		interrupt_cancel(r);
+	r->was_killed = (r->is_changing || r->wait ||
+			 r->state == REQUEST_PARTS) &&
 			!fs->is_away;
 	if (!r->was_killed)
 		request_abandon(r, -EINTR);

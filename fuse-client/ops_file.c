@@ -9,9 +9,8 @@
  * pages are dropped after it, so to fill them would be one copy more.  Pages of
  * other files stay over an open if they are exact; else the kernel drops them
  * as it opens, and the answer need not wait for an invalidation.  Closing
- * sends nothing that anybody waits for: every write was answered already, so
- * there is no flush handler (the kernel then stops asking), and RELEASE is
- * replied to at once.
+ * sends nothing that anybody waits for, but for locks (ops_lock.c): every write
+ * was answered already, and RELEASE is replied to at once.
  *
  * When it fails.  RELEASE while the server is away: the file stands in a list
  * until it is back, or has forgotten it.
@@ -213,6 +212,8 @@ static void release(struct request *r, struct file *file)
 		r->inode = inode;
 		inode->refs++;
 	}
+	if (inode->file_count == 1)
+		held_forget(&fs->held, inode);
 	files_remove(&fs->files, &fs->inodes, file);
 	if (is_open)
 		request_release_open(r, inode, open);
@@ -255,6 +256,7 @@ static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
 		request_fail(r, -EBADF);
 		return;
 	}
+	held_release(&r->fs->held, r->inode, fi->fh);
 	request_reply_err(r, 0);
 	if (r->fs->is_away && !file_is_dead(r->fs, file))
 		release_later(r, file);

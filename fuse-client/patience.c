@@ -112,6 +112,7 @@ static void check(struct rf_timer *timer)
 	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
 		check_request(&fs->requests[i]);
 	interrupts_check(fs, fs->is_away || fs->is_reading_paused);
+	lock_waits_check(fs);
 	patience_start(fs);
 }
 

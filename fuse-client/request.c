@@ -215,6 +215,10 @@ static void undo(struct request *r)
 	r->is_filling = false;
 	if (r->is_changing)
 		cache_change_end(r, 0, NULL);
+	if (r->wait)
+		lock_wait_give(r);
+	if (fs->lock_poll == r)
+		fs->lock_poll = NULL;
 	if (r->taken.count)
 		slots_untake(&fs->slots, &r->taken);
 	r->taken.count = 0;
@@ -392,6 +396,8 @@ static void call_queued(struct rf_call *call)
 	struct request *r = rf_container_of(call, struct request, call);
 
 	request_set_state(r, REQUEST_QUEUED);
+	if (r == r->fs->lock_poll && r->fs->is_leaving)
+		interrupt_cancel(r);
 }
 
 void request_send(struct request *r, answered_fn answered)
@@ -580,6 +586,7 @@ void requests_lose(struct fs *fs)
 {
 	fail_all(&fs->slots_waiting);
 	fail_all(&fs->pulls_waiting);
+	lock_waits_lose(fs);
 }
 
 static void lose_one(struct request *r)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock_wait.c - callers that wait for a lock
+ *
+ *	LOCK in flight -> parked -> settled: its caller is answered
+ *
+ * Operation.  The server answers a LOCK that has to wait at once.  The caller
+ * is then kept here; while anybody is, one LOCK_EVENTS waits at the server for
+ * all, and is asked again as soon as it has come back.  Any signal ends a wait:
+ * CANCEL_LOCK asks the server, which knows whether the lock was granted just
+ * before.
+ *
+ * Ownership.  A wait is its request's until it is parked, and holds its inode
+ * from then on.
+ * When it fails.  A lost connection ends all waits with EIO.
+ */
+#include "fs.h"
+
+#include <errno.h>
+
+int lock_waits_init(struct fs *fs)
+{
+	int err = held_init(&fs->held);
+
+	if (!err)
+		err = table_init(&fs->lock_waits, sizeof(struct lock_wait),
+				 LOCK_WAITS_MAX);
+	return err;
+}
+
+void lock_waits_fini(struct fs *fs)
+{
+	held_fini(&fs->held);
+	table_fini(&fs->lock_waits);
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+struct lock_wait *lock_wait_take(struct request *r)
+{
+	struct lock_wait *wait = table_take(&r->fs->lock_waits);
+
+	if (!wait)
+		return NULL;
+	wait->fs = r->fs;
+	wait->inode = r->inode;
+	wait->fh = file_fh(r->file);
+	wait->who = r->who;
+	r->inode->lock_calls++;
+	r->wait = wait;
+	return wait;
+}
+
+void lock_wait_give(struct request *r)
+{
+	struct lock_wait *wait = r->wait;
+
+	r->wait = NULL;
+	wait->inode->lock_calls--;
+	table_give(&r->fs->lock_waits, wait);
+}
+
+void lock_wait_granted(struct lock_wait *wait)
+{
+	const struct rf_lock_args *args = &wait->args;
+	const struct rf_range range = {
+		.start = args->start,
+		.end = args->end,
+		.is_exclusive = args->flags & RF_LOCK_EXCLUSIVE,
+		.pid = args->pid,
+	};
+
+	held_set(&wait->fs->held, wait->inode, args->owner,
+		 args->flags & RF_LOCK_FLOCK, wait->fh, &range);
+}
+
+/* It is over: answer who waits. */
+static void settle(struct lock_wait *wait, int err)
+{
+	struct fs *fs = wait->fs;
+	struct inode *inode = wait->inode;
+	fuse_req_t fuse = wait->fuse;
+
+	if (!err)
+		lock_wait_granted(wait);
+	inode->lock_calls--;
+	fs->parked--;
+	table_give(&fs->lock_waits, wait);
+	fuse_reply_err(fuse, -err);
+	inodes_put(&fs->inodes, inode);
+}
+
+static int errno_of(unsigned int status)
+{
+	if (status == RF_ST_OK)
+		return 0;
+	if (status == RF_ST_CANCELED)
+		return -EINTR;
+	return rf_status_to_errno(status);
+}
+
+/* ---- signals -------------------------------------------------------------- */
+
+static void cancel_answered(struct request *r, struct rf_dec *reply)
+{
+	struct lock_wait *wait = table_find(&r->fs->lock_waits, r->number);
+	struct rf_results results;
+	int err = request_results(r, reply, RF_OP_CANCEL_LOCK, &results);
+
+	/* LOCK_EVENTS may have been faster. */
+	if (wait && wait->is_parked)
+		settle(wait, err ? -EIO : errno_of(results.cancel_lock.status));
+	request_end(r);
+}
+
+static void cancel(struct lock_wait *wait)
+{
+	struct rf_args args = { .code = RF_OP_CANCEL_LOCK };
+	struct request *r;
+
+	if (wait->is_cancelling)
+		return;
+	r = request_spare(wait->fs);
+	if (!r)
+		return;		/* looked at again once in a while */
+	wait->is_cancelling = true;
+	r->who = wait->who;
+	r->number = table_number(&wait->item);
+	args.cancel_lock.wait = r->number;
+	if (!request_begin(r)) {
+		wait->is_cancelling = false;
+		return;
+	}
+	request_put(r, &args);
+	request_send(r, cancel_answered);
+}
+
+static void interrupted(fuse_req_t fuse, void *context)
+{
+	struct lock_wait *wait = context;
+
+	(void)fuse;
+	wait->fs->stats.interrupts++;
+	wait->was_interrupted = true;
+	if (!wait->is_registering)
+		cancel(wait);
+}
+
+/* ---- news ----------------------------------------------------------------- */
+
+static void poll_again(struct fs *fs);
+
+static void take_events(struct fs *fs,
+			const struct rf_lock_events_results *results)
+{
+	struct rf_lock_event event;
+
+	for (unsigned int i = 0;
+	     rf_lock_event_decode(&results->events, i, &event); i++) {
+		struct lock_wait *wait = table_find(&fs->lock_waits,
+						    event.wait);
+
+		if (wait && wait->is_parked)
+			settle(wait, errno_of(event.status));
+	}
+	fs->lock_events_seen = results->last;
+}
+
+static void events_answered(struct request *r, struct rf_dec *reply)
+{
+	struct fs *fs = r->fs;
+	struct rf_results results;
+	int err = request_results(r, reply, RF_OP_LOCK_EVENTS, &results);
+
+	fs->lock_poll = NULL;
+	if (!err)
+		take_events(fs, &results.lock_events);
+	request_end(r);
+	/* After an error: once in a while. */
+	if (!err)
+		poll_again(fs);
+}
+
+static void poll_again(struct fs *fs)
+{
+	struct rf_args args = { .code = RF_OP_LOCK_EVENTS };
+	struct request *r;
+
+	if (fs->lock_poll || fs->parked == 0 || !fs->client || fs->is_leaving)
+		return;
+	r = request_spare(fs);
+	if (!r)
+		return;
+	args.lock_events.seen = fs->lock_events_seen;
+	fs->lock_poll = r;
+	if (!request_begin(r)) {
+		fs->lock_poll = NULL;
+		return;
+	}
+	request_put(r, &args);
+	request_send(r, events_answered);
+}
+
+void lock_wait_park(struct request *r)
+{
+	struct lock_wait *wait = r->wait;
+	struct fs *fs = r->fs;
+
+	r->wait = NULL;
+	wait->inode->refs++;
+	wait->is_parked = true;
+	fs->parked++;
+	wait->fuse = request_fuse(r);
+	RF_ASSERT(wait->fuse);
+	request_end(r);
+	wait->is_registering = true;
+	fuse_req_interrupt_func(wait->fuse, interrupted, wait);
+	wait->is_registering = false;
+	if (wait->was_interrupted)
+		cancel(wait);
+	poll_again(fs);
+}
+
+/* ---- once in a while, and the end ----------------------------------------- */
+
+static struct lock_wait *parked_at(const struct fs *fs, uint32_t index)
+{
+	struct lock_wait *wait = table_at(&fs->lock_waits, index);
+
+	return wait && wait->is_parked ? wait : NULL;
+}
+
+void lock_waits_check(struct fs *fs)
+{
+	if (fs->parked == 0)
+		return;
+	poll_again(fs);
+	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
+		struct lock_wait *wait = parked_at(fs, i);
+
+		if (wait && wait->was_interrupted)
+			cancel(wait);
+	}
+}
+
+void lock_waits_lose(struct fs *fs)
+{
+	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
+		struct lock_wait *wait = parked_at(fs, i);
+
+		if (wait)
+			settle(wait, -EIO);
+	}
+	/* BYE waits for all that is in flight. */
+	if (fs->lock_poll && fs->lock_poll->state == REQUEST_QUEUED)
+		interrupt_cancel(fs->lock_poll);
+}
