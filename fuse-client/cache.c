@@ -177,6 +177,8 @@ void cache_arrived(const struct request *r, struct inode *inode)
 
 void cache_give(struct request *r, struct inode *inode)
 {
+	inode->given_to = r->who.pid;
+	inode->given_ns = rf_reactor_now_ns(r->fs->reactor);
 	given_note(&inode->given, &inode->attr, is_undisturbed(r, inode));
 	given_disturb(&inode->given, ++r->fs->ticks);
 }

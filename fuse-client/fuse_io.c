@@ -137,12 +137,14 @@ static void do_init(void *context, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
 	/* Makes the kernel ask before it reads cached pages: CONSISTENCY.md. */
 	want(conn, FUSE_CAP_AUTO_INVAL_DATA);
+	/* The kernel checks lists; what the umask is worth only the server knows. */
+	want(conn, FUSE_CAP_POSIX_ACL);
+	if (conn->want & FUSE_CAP_POSIX_ACL)
+		want(conn, FUSE_CAP_DONT_MASK);
 	want(conn, FUSE_CAP_POSIX_LOCKS);
 	want(conn, FUSE_CAP_FLOCK_LOCKS);
 	conn->want &= ~(unsigned int)(FUSE_CAP_WRITEBACK_CACHE |
 				      FUSE_CAP_EXPORT_SUPPORT |
-				      FUSE_CAP_DONT_MASK |
-				      FUSE_CAP_POSIX_ACL |
 				      FUSE_CAP_CACHE_SYMLINKS |
 				      FUSE_CAP_EXPLICIT_INVAL_DATA);
 	/*

@@ -31,6 +31,8 @@ struct inode {
 	uint32_t refs;			/* ours: requests, opens, invalidations */
 	uint32_t hash_next;		/* index, 0: none */
 	struct invalidation *invalidation;	/* NULL: none under way */
+	uint64_t given_ns;		/* attributes to the kernel, */
+	int given_to;			/* for this thread */
 	struct rf_list locks;		/* struct held */
 	uint32_t lock_calls;		/* LOCKs in flight, or waiting */
 	uint32_t file_count;		/* opens */

@@ -192,6 +192,7 @@ static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	}
 	r->open.flags = (uint32_t)fi->flags;
 	args.create.mode = mode;
+	args.create.umask = r->who.umask;
 	args.create.flags = open_flags(fi->flags) | mount_flags(r->fs);
 	r->open.wire_flags = args.create.flags;
 	r->is_opening = true;

@@ -101,6 +101,7 @@ static void do_mknod(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	if (!r)
 		return;
 	args.mknod.mode = mode;
+	args.mknod.umask = r->who.umask;
 	args.mknod.rdev = (uint64_t)major(rdev) << 32 | minor(rdev);
 	request_call(r, &args, mknod_answered);
 }
@@ -114,6 +115,7 @@ static void do_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	if (!r)
 		return;
 	args.mkdir.mode = mode;
+	args.mkdir.umask = r->who.umask;
 	request_call(r, &args, mkdir_answered);
 }
 

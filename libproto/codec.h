@@ -107,6 +107,10 @@ typedef struct rf_handle {
 	uint64_t tag;
 } rf_handle_t;
 
+enum {	/* attr flags */
+	RF_ATTR_HAS_ACL = 1 << 0,	/* access or default */
+};
+
 typedef struct rf_attr {	/* 120 bytes, in this order */
 	uint64_t inode;
 	uint64_t change;	/* grows with every change of data or attributes */
@@ -119,7 +123,7 @@ typedef struct rf_attr {	/* 120 bytes, in this order */
 	uint64_t rdev;		/* major << 32 | minor */
 	uint32_t tree;
 	uint32_t block_size;	/* preferred I/O size */
-	uint32_t flags;		/* 0 */
+	uint32_t flags;		/* RF_ATTR_* */
 	uint32_t reserved;	/* 0 */
 } rf_attr_t;
 

@@ -79,19 +79,22 @@
 #define RF_SETATTR_RESULTS(F)	F(u64, change_before) F(attr, attr)
 
 /*
- * flags: O_* of the wire, RF_OPEN_*.  mode has the umask applied already.
+ * flags: O_* of the wire, RF_OPEN_*.  umask: taken off mode, unless the
+ * directory has a default access control list.
  * was_created: 0 if an existing file was opened.
  */
-#define RF_CREATE_ARGS(F)	F(name, name) F(u32, mode) F(open_flags, flags)
+#define RF_CREATE_ARGS(F)	F(name, name) F(u32, mode) F(open_flags, flags) \
+				F(u32, umask)
 #define RF_CREATE_RESULTS(F)	F(handle, handle) F(attr, attr) F(u32, open) \
 				F(u64, tag) F(flag, was_created) \
 				F(layout, layout)
 
-#define RF_MKDIR_ARGS(F)	F(name, name) F(u32, mode)
+#define RF_MKDIR_ARGS(F)	F(name, name) F(u32, mode) F(u32, umask)
 #define RF_MKDIR_RESULTS(F)	F(handle, handle) F(attr, attr)
 
 /* rdev: major in the high 32 bits, minor in the low. */
-#define RF_MKNOD_ARGS(F)	F(name, name) F(u32, mode) F(u64, rdev)
+#define RF_MKNOD_ARGS(F)	F(name, name) F(u32, mode) F(u64, rdev) \
+				F(u32, umask)
 #define RF_MKNOD_RESULTS(F)	F(handle, handle) F(attr, attr)
 
 #define RF_SYMLINK_ARGS(F)	F(name, name) F(target, target)

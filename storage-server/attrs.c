@@ -46,6 +46,8 @@ void inode_to_attr(const struct inode *inode, rf_attr_t *out)
 		.rdev = inode->rdev,
 		.tree = inode->tree,
 		.block_size = BLOCK_SIZE,
+		.flags = inode->flags & (INODE_HAS_ACL | INODE_HAS_DEFAULT_ACL) ?
+				 RF_ATTR_HAS_ACL : 0,
 	};
 }
 
@@ -61,31 +63,41 @@ bool cred_has_group(const struct cred *cred, uint32_t gid)
 	return false;
 }
 
-static int may(const struct cred *cred, uint32_t mode, uint32_t uid,
-	       uint32_t gid, unsigned int mask)
+static int may_by_mode(const struct cred *cred, const struct inode *inode,
+		       unsigned int mask)
 {
+	uint32_t mode = inode->mode;
+
 	if (cred->is_super) {
 		/* A program must be executable for somebody. */
 		if ((mask & MAY_EXEC) && !S_ISDIR(mode) && !(mode & 0111))
 			return -EACCES;
 		return 0;
 	}
-	if (cred->uid == uid)
+	if (cred->uid == inode->uid)
 		mode >>= 6;
-	else if (cred_has_group(cred, gid))
+	else if (cred_has_group(cred, inode->gid))
 		mode >>= 3;
 	return mask & ~mode & 7 ? -EACCES : 0;
 }
 
-int cred_may(const struct cred *cred, const rf_attr_t *attr, unsigned int mask)
+int inode_may(struct txn *txn, const struct cred *cred,
+	      const struct inode *inode, unsigned int mask)
 {
-	return may(cred, attr->mode, attr->uid, attr->gid, mask);
+	int err;
+
+	if (inode_acl_may(txn, cred, inode, mask, &err))
+		return err;
+	return may_by_mode(cred, inode, mask);
 }
 
-int inode_may(const struct cred *cred, const struct inode *inode,
-	      unsigned int mask)
+int txn_may(struct txn *txn, const struct cred *cred, uint64_t inode,
+	    unsigned int mask)
 {
-	return may(cred, inode->mode, inode->uid, inode->gid, mask);
+	struct slot *slot;
+	int err = txn_slot(txn, inode, &slot);
+
+	return err ? err : inode_may(txn, cred, &slot->inode, mask);
 }
 
 static bool is_owner(const struct cred *cred, const struct inode *inode)
@@ -140,7 +152,8 @@ static int may_set_owner(const struct cred *cred, const struct inode *inode,
 	return 0;
 }
 
-static int may_set_size(const struct cred *cred, const struct inode *inode,
+static int may_set_size(struct txn *txn, const struct cred *cred,
+			const struct inode *inode,
 			const struct rf_setattr_args *args, bool may_write)
 {
 	if (!(args->valid & RF_SET_SIZE))
@@ -151,10 +164,11 @@ static int may_set_size(const struct cred *cred, const struct inode *inode,
 		return -EINVAL;
 	if (args->size > STORE_SIZE_MAX)
 		return -EFBIG;
-	return may_write ? 0 : inode_may(cred, inode, MAY_WRITE);
+	return may_write ? 0 : inode_may(txn, cred, inode, MAY_WRITE);
 }
 
-static int may_set_times(const struct cred *cred, const struct inode *inode,
+static int may_set_times(struct txn *txn, const struct cred *cred,
+			 const struct inode *inode,
 			 const struct rf_setattr_args *args, bool may_write)
 {
 	if (((args->valid & RF_SET_ATIME) &&
@@ -174,7 +188,7 @@ static int may_set_times(const struct cred *cred, const struct inode *inode,
 	/* A truncate brings its stamps along. */
 	if ((args->valid & RF_SET_SIZE) && may_write)
 		return 0;
-	return inode_may(cred, inode, MAY_WRITE);
+	return inode_may(txn, cred, inode, MAY_WRITE);
 }
 
 /*
@@ -198,17 +212,19 @@ static uint32_t bits_to_kill(const struct cred *cred,
  * chown(2) with -1, -1 asks for nothing else, and so does the kernel when
  * somebody who may write is about to change data.
  */
-static int may_kill_priv(const struct cred *cred, const struct inode *inode,
+static int may_kill_priv(struct txn *txn, const struct cred *cred,
+			 const struct inode *inode,
 			 const struct rf_setattr_args *args)
 {
 	if (args->valid != RF_SET_KILL_PRIV || is_owner(cred, inode) ||
 	    bits_to_kill(cred, inode) == 0 ||
-	    (S_ISREG(inode->mode) && inode_may(cred, inode, MAY_WRITE) == 0))
+	    (S_ISREG(inode->mode) && inode_may(txn, cred, inode, MAY_WRITE) == 0))
 		return 0;
 	return -EPERM;
 }
 
-static int may_setattr(const struct cred *cred, const struct inode *inode,
+static int may_setattr(struct txn *txn, const struct cred *cred,
+		       const struct inode *inode,
 		       const struct rf_setattr_args *args, bool may_write)
 {
 	int err;
@@ -223,11 +239,11 @@ static int may_setattr(const struct cred *cred, const struct inode *inode,
 	}
 	err = may_set_owner(cred, inode, args);
 	if (!err)
-		err = may_kill_priv(cred, inode, args);
+		err = may_kill_priv(txn, cred, inode, args);
 	if (!err)
-		err = may_set_size(cred, inode, args, may_write);
+		err = may_set_size(txn, cred, inode, args, may_write);
 	if (!err)
-		err = may_set_times(cred, inode, args, may_write);
+		err = may_set_times(txn, cred, inode, args, may_write);
 	return err;
 }
 
@@ -237,7 +253,7 @@ int txn_may_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	struct slot *slot;
 	int err = txn_slot(txn, inode, &slot);
 
-	return err ? err : may_setattr(cred, &slot->inode, args, may_write);
+	return err ? err : may_setattr(txn, cred, &slot->inode, args, may_write);
 }
 
 static void kill_caps(struct txn *txn, struct slot *slot)
@@ -273,14 +289,16 @@ static void kill_for_data(struct txn *txn, struct slot *slot,
 		kill_caps(txn, slot);
 }
 
-static void set_mode(const struct cred *cred, struct inode *inode,
-		     const struct rf_setattr_args *args)
+static int set_mode(struct txn *txn, const struct cred *cred,
+		    struct slot *slot, const struct rf_setattr_args *args)
 {
+	struct inode *inode = &slot->inode;
 	uint32_t mode = args->mode & 07777;
 
 	if (!cred->is_super && !cred_has_group(cred, inode->gid))
 		mode &= ~(uint32_t)S_ISGID;
 	inode->mode = (inode->mode & S_IFMT) | mode;
+	return acl_follow_mode(txn, slot);
 }
 
 /* "Now" is the time of the change itself: all that is set to it is equal. */
@@ -309,10 +327,11 @@ static void set_size(struct txn *txn, struct inode *inode, uint64_t size)
 	inode->mtime = inode->ctime;
 }
 
-static void apply(struct txn *txn, const struct cred *cred, struct slot *slot,
-		  const struct rf_setattr_args *args)
+static int apply(struct txn *txn, const struct cred *cred, struct slot *slot,
+		 const struct rf_setattr_args *args)
 {
 	struct inode *inode = &slot->inode;
+	int err = 0;
 
 	/* Before the group changes: whose setgid is it? */
 	if (args->valid & (RF_SET_UID | RF_SET_GID | RF_SET_KILL_PRIV))
@@ -324,10 +343,11 @@ static void apply(struct txn *txn, const struct cred *cred, struct slot *slot,
 	if (args->valid & RF_SET_GID)
 		inode->gid = args->gid;
 	if (args->valid & RF_SET_MODE)
-		set_mode(cred, inode, args);
+		err = set_mode(txn, cred, slot, args);
 	if (args->valid & RF_SET_SIZE)
 		set_size(txn, inode, args->size);
 	set_times(inode, args);
+	return err;
 }
 
 int txn_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
@@ -338,15 +358,15 @@ int txn_setattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	int err = txn_slot(txn, inode, &slot);
 
 	if (!err)
-		err = may_setattr(cred, &slot->inode, args, may_write);
+		err = may_setattr(txn, cred, &slot->inode, args, may_write);
 	if (err)
 		return err;
 	*change_before = slot->inode.change;
 	/* Also if it sets nothing. */
 	slot_touch(slot);
-	apply(txn, cred, slot, args);
+	err = apply(txn, cred, slot, args);
 	inode_to_attr(&slot->inode, out);
-	return 0;
+	return err;
 }
 
 /* ---- after data were written --------------------------------------------- */

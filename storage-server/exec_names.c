@@ -104,6 +104,7 @@ int exec_op_mkdir(struct exec *e)
 		.dir = e->current.inode,
 		.name = args->name,
 		.mode = S_IFDIR | (args->mode & 07777),
+		.umask = args->umask,
 	};
 
 	return make(e, &make_args, &e->results.mkdir.attr,
@@ -117,6 +118,7 @@ int exec_op_mknod(struct exec *e)
 		.dir = e->current.inode,
 		.name = args->name,
 		.mode = args->mode & (S_IFMT | 07777),
+		.umask = args->umask,
 		.rdev = args->rdev,
 	};
 
@@ -177,6 +179,7 @@ static int create_new(struct exec *e)
 		.dir = e->current.inode,
 		.name = args->name,
 		.mode = S_IFREG | (args->mode & 07777),
+		.umask = args->umask,
 	};
 	int err;
 
@@ -206,7 +209,7 @@ static int open_existing(struct exec *e)
 		return -ENXIO;
 	if ((mask & MAY_WRITE) && e->session->is_read_only)
 		return -EROFS;
-	err = cred_may(exec_cred(e), &results->attr, mask);
+	err = txn_may(exec_txn(e), exec_cred(e), results->attr.inode, mask);
 	if (err)
 		return err;
 	if ((args->flags & RF_OPEN_TRUNC) &&

@@ -186,7 +186,8 @@ int exec_op_open(struct exec *e)
 	    (flags & (RF_OPEN_WRITE | RF_OPEN_TRUNC)))
 		err = -EROFS;
 	if (!err)
-		err = cred_may(exec_cred(e), &results->attr, exec_open_mask(flags));
+		err = txn_may(exec_txn(e), exec_cred(e), e->current.inode,
+			      exec_open_mask(flags));
 	if (err)
 		return err;
 	if ((flags & RF_OPEN_TRUNC) && e->cut_inode != e->current.inode)

@@ -98,10 +98,10 @@ int name_dir(struct txn *txn, uint64_t dir, struct slot **out)
 	return 0;
 }
 
-int name_may_remove(const struct cred *cred, const struct inode *dir,
-		    const struct inode *child)
+int name_may_remove(struct txn *txn, const struct cred *cred,
+		    const struct inode *dir, const struct inode *child)
 {
-	int err = inode_may(cred, dir, MAY_WRITE | MAY_EXEC);
+	int err = inode_may(txn, cred, dir, MAY_WRITE | MAY_EXEC);
 
 	if (err)
 		return err;
@@ -132,7 +132,7 @@ static int find_child(struct txn *txn, const struct cred *cred, uint64_t dir,
 	if (!err)
 		err = name_check(name);
 	if (!err)
-		err = inode_may(cred, &(*dir_slot)->inode, MAY_EXEC);
+		err = inode_may(txn, cred, &(*dir_slot)->inode, MAY_EXEC);
 	if (!err)
 		err = name_find(txn, dir, name, &entry);
 	if (!err)
@@ -151,7 +151,7 @@ static int find_place(struct txn *txn, const struct cred *cred, uint64_t dir,
 	if (!err)
 		err = name_check(name);
 	if (!err)
-		err = inode_may(cred, &(*dir_slot)->inode, MAY_EXEC);
+		err = inode_may(txn, cred, &(*dir_slot)->inode, MAY_EXEC);
 	if (err)
 		return err;
 	err = name_find(txn, dir, name, &entry);
@@ -257,7 +257,7 @@ int txn_make(struct txn *txn, const struct cred *cred,
 
 	err = find_place(txn, cred, args->dir, &args->name, &dir);
 	if (!err)
-		err = inode_may(cred, &dir->inode, MAY_WRITE | MAY_EXEC);
+		err = inode_may(txn, cred, &dir->inode, MAY_WRITE | MAY_EXEC);
 	if (!err)
 		err = check_make(cred, args, &dir->inode);
 	if (!err)
@@ -268,7 +268,9 @@ int txn_make(struct txn *txn, const struct cred *cred,
 		return err;
 	child->inode.number = number;
 	fill_new(&child->inode, args, cred, &dir->inode);
-	err = name_put(txn, args->dir, &args->name, &child->inode);
+	err = acl_init(txn, &dir->inode, child, args->umask);
+	if (!err)
+		err = name_put(txn, args->dir, &args->name, &child->inode);
 	if (!err && S_ISLNK(child->inode.mode))
 		err = put_target(txn, number, &args->target);
 	if (err)
@@ -296,7 +298,7 @@ int txn_link(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (!err && child->inode.tree != dir_slot->inode.tree)
 		err = -EXDEV;
 	if (!err)
-		err = inode_may(cred, &dir_slot->inode, MAY_WRITE | MAY_EXEC);
+		err = inode_may(txn, cred, &dir_slot->inode, MAY_WRITE | MAY_EXEC);
 	if (err)
 		return err;
 	if (S_ISDIR(child->inode.mode))
@@ -325,7 +327,7 @@ int txn_unlink(struct txn *txn, const struct cred *cred, uint64_t dir,
 
 	err = find_child(txn, cred, dir, name, &dir_slot, &child);
 	if (!err)
-		err = name_may_remove(cred, &dir_slot->inode, &child->inode);
+		err = name_may_remove(txn, cred, &dir_slot->inode, &child->inode);
 	if (!err && S_ISDIR(child->inode.mode))
 		err = -EISDIR;
 	if (!err)
@@ -348,7 +350,7 @@ int txn_rmdir(struct txn *txn, const struct cred *cred, uint64_t dir,
 
 	err = find_child(txn, cred, dir, name, &dir_slot, &child);
 	if (!err)
-		err = name_may_remove(cred, &dir_slot->inode, &child->inode);
+		err = name_may_remove(txn, cred, &dir_slot->inode, &child->inode);
 	if (!err && !S_ISDIR(child->inode.mode))
 		err = -ENOTDIR;
 	if (!err && child->inode.tree != dir_slot->inode.tree)

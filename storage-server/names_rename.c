@@ -54,9 +54,9 @@ static int find_dirs(struct rename *r, uint64_t dir, uint64_t new_dir)
 	if (!err)
 		err = name_check(r->new_name);
 	if (!err)
-		err = inode_may(r->cred, &r->dir->inode, MAY_EXEC);
+		err = inode_may(r->txn, r->cred, &r->dir->inode, MAY_EXEC);
 	if (!err)
-		err = inode_may(r->cred, &r->new_dir->inode, MAY_EXEC);
+		err = inode_may(r->txn, r->cred, &r->new_dir->inode, MAY_EXEC);
 	return err;
 }
 
@@ -103,19 +103,19 @@ static int may_move(const struct rename *r, const struct inode *inode)
 {
 	if (r->dir == r->new_dir || !S_ISDIR(inode->mode))
 		return 0;
-	return inode_may(r->cred, inode, MAY_WRITE);
+	return inode_may(r->txn, r->cred, inode, MAY_WRITE);
 }
 
 static int check_rights(const struct rename *r)
 {
 	int err;
 
-	err = name_may_remove(r->cred, &r->dir->inode, &r->source->inode);
+	err = name_may_remove(r->txn, r->cred, &r->dir->inode, &r->source->inode);
 	if (!err && r->target)
-		err = name_may_remove(r->cred, &r->new_dir->inode,
+		err = name_may_remove(r->txn, r->cred, &r->new_dir->inode,
 				      &r->target->inode);
 	else if (!err)
-		err = inode_may(r->cred, &r->new_dir->inode,
+		err = inode_may(r->txn, r->cred, &r->new_dir->inode,
 				MAY_WRITE | MAY_EXEC);
 	if (!err)
 		err = may_move(r, &r->source->inode);

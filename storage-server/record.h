@@ -56,7 +56,11 @@ enum volume_kind {
 
 enum inode_flags {
 	INODE_HAS_CAPS = 1 << 0,	/* security.capability is set */
-	INODE_FLAGS_ALL = (1 << 1) - 1,
+	/* 1 << 1 and 1 << 2 are kept back: ONDISK.md */
+	INODE_HAS_ACL = 1 << 3,		/* system.posix_acl_access */
+	INODE_HAS_DEFAULT_ACL = 1 << 4,	/* system.posix_acl_default */
+	INODE_FLAGS_ALL = INODE_HAS_CAPS | INODE_HAS_ACL |
+			  INODE_HAS_DEFAULT_ACL,
 };
 
 struct inode {

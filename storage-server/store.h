@@ -139,8 +139,7 @@ struct cred {
 
 enum { MAY_EXEC = 1, MAY_WRITE = 2, MAY_READ = 4 };
 
-/* Mode bits against cred.  0 or -EACCES.  Pure. */
-int cred_may(const struct cred *cred, const rf_attr_t *attr, unsigned int mask);
+bool cred_has_group(const struct cred *cred, uint32_t gid);
 
 /* ---- transactions -------------------------------------------------------- */
 
@@ -244,6 +243,7 @@ struct make_args {
 	uint64_t dir;
 	rf_name_t name;
 	uint32_t mode;
+	uint32_t umask;		/* unless dir has a default list */
 	uint64_t rdev;
 	rf_blob_t target;
 };
@@ -276,6 +276,10 @@ bool txn_rename_needs_flush(struct txn *txn, uint64_t dir,
 			    const rf_name_t *new_name, uint64_t *inode);
 int txn_readlink(struct txn *txn, uint64_t inode, void *out, size_t room,
 		 size_t *size);
+
+/* May cred do that with the inode, by its mode and its access control list? */
+int txn_may(struct txn *txn, const struct cred *cred, uint64_t inode,
+	    unsigned int mask);
 
 /*
  * All of SETATTR but the data work of a truncate.  To grow: before it

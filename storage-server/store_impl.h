@@ -139,11 +139,11 @@ int name_put(struct txn *txn, uint64_t dir, const rf_name_t *name,
 int name_delete(struct txn *txn, uint64_t dir, const rf_name_t *name);
 /* A directory that lives. */
 int name_dir(struct txn *txn, uint64_t dir, struct slot **out);
-int inode_may(const struct cred *cred, const struct inode *inode,
-	      unsigned int mask);
+int inode_may(struct txn *txn, const struct cred *cred,
+	      const struct inode *inode, unsigned int mask);
 /* Write permission on dir, and the sticky bit. */
-int name_may_remove(const struct cred *cred, const struct inode *dir,
-		    const struct inode *child);
+int name_may_remove(struct txn *txn, const struct cred *cred,
+		    const struct inode *dir, const struct inode *child);
 /* The inode lost a name. */
 void name_drop(struct slot *child);
 
@@ -152,10 +152,25 @@ void name_drop(struct slot *child);
 rf_time_t store_now(void);
 int time_compare(const rf_time_t *a, const rf_time_t *b);
 void inode_to_attr(const struct inode *inode, rf_attr_t *out);
-bool cred_has_group(const struct cred *cred, uint32_t gid);
 /* Drop what a change by cred drops: setuid, setgid, capabilities. */
 void inode_kill_priv(struct txn *txn, struct slot *slot,
 		     const struct cred *cred);
+/* ---- access control lists (acls.c) --------------------------------------- */
+
+/* Is it the name of one? */
+bool acl_is_name(const rf_name_t *name, bool *is_default);
+/* The inode's list decides, and *err is what it says; false: it has none. */
+bool inode_acl_may(struct txn *txn, const struct cred *cred,
+		   const struct inode *inode, unsigned int mask, int *err);
+/* As setxattr(2); size 0 removes. */
+int acl_set(struct txn *txn, const struct cred *cred, struct slot *slot,
+	    bool is_default, const void *value, size_t size);
+/* The inode's mode was set. */
+int acl_follow_mode(struct txn *txn, struct slot *slot);
+/* A new child of dir: what it inherits, or the umask. */
+int acl_init(struct txn *txn, const struct inode *dir, struct slot *child,
+	     uint32_t umask);
+
 /* Remove all extended attributes of an inode that goes. */
 int xattrs_delete(struct txn *txn, struct slot *slot);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xattrs.c - extended attributes: user., trusted., security.
+ * xattrs.c - extended attributes: user., trusted., security., and of system. the
+ * access control lists (acls.c)
  *
  * An inode counts the bytes of its names, so that one without attributes (which
  * the kernel asks for security.capability at each write) costs no look-up.
- * POSIX ACLs are not kept: system. gives EOPNOTSUPP.
  */
 #include "store_impl.h"
 
@@ -29,13 +29,20 @@ static bool is_caps(const rf_name_t *name)
 
 static int check_name(const rf_name_t *name)
 {
+	static const char *const spaces[] = { "user.", "trusted.", "security." };
+	bool is_default;
+
 	if (name->size == 0 || name->size > RF_NAME_MAX ||
 	    memchr(name->bytes, 0, name->size))
 		return -ERANGE;
-	if (!begins_with(name, "user.") && !begins_with(name, "trusted.") &&
-	    !begins_with(name, "security."))
-		return -EOPNOTSUPP;
-	return 0;
+	for (size_t i = 0; i < RF_ARRAY_SIZE(spaces); i++) {
+		if (begins_with(name, spaces[i]))
+			return 0;
+		if (name->size == strlen(spaces[i]) &&
+		    memcmp(name->bytes, spaces[i], name->size) == 0)
+			return -EINVAL;
+	}
+	return acl_is_name(name, &is_default) ? 0 : -EOPNOTSUPP;
 }
 
 /* user. attributes are data: they are for what has data. */
@@ -44,21 +51,21 @@ static bool has_user_xattrs(const struct inode *inode)
 	return S_ISREG(inode->mode) || S_ISDIR(inode->mode);
 }
 
-static int may_get(const struct cred *cred, const struct inode *inode,
-		   const rf_name_t *name)
+static int may_get(struct txn *txn, const struct cred *cred,
+		   const struct inode *inode, const rf_name_t *name)
 {
 	if (begins_with(name, "trusted."))
 		return cred->is_super ? 0 : -ENODATA;
 	if (begins_with(name, "user.")) {
 		if (!has_user_xattrs(inode))
 			return -ENODATA;
-		return inode_may(cred, inode, MAY_READ);
+		return inode_may(txn, cred, inode, MAY_READ);
 	}
 	return 0;
 }
 
-static int may_set(const struct cred *cred, const struct inode *inode,
-		   const rf_name_t *name)
+static int may_set(struct txn *txn, const struct cred *cred,
+		   const struct inode *inode, const rf_name_t *name)
 {
 	if (!begins_with(name, "user."))
 		return cred->is_super ? 0 : -EPERM;
@@ -67,7 +74,7 @@ static int may_set(const struct cred *cred, const struct inode *inode,
 	if (S_ISDIR(inode->mode) && (inode->mode & S_ISVTX) &&
 	    !cred->is_super && cred->uid != inode->uid)
 		return -EPERM;
-	return inode_may(cred, inode, MAY_WRITE);
+	return inode_may(txn, cred, inode, MAY_WRITE);
 }
 
 /* ---- get and list -------------------------------------------------------- */
@@ -97,7 +104,7 @@ int txn_getxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (!err)
 		err = check_name(name);
 	if (!err)
-		err = may_get(cred, &slot->inode, name);
+		err = may_get(txn, cred, &slot->inode, name);
 	if (err)
 		return err;
 	if (slot->inode.xattr_size == 0)
@@ -189,7 +196,7 @@ static int find_to_change(struct txn *txn, const struct cred *cred,
 	if (!err)
 		err = check_name(name);
 	if (!err)
-		err = may_set(cred, &(*slot)->inode, name);
+		err = may_set(txn, cred, &(*slot)->inode, name);
 	return err;
 }
 
@@ -212,6 +219,7 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 {
 	uint8_t key[KEY_SIZE_MAX];
 	struct slot *slot;
+	bool is_default;
 	size_t key_size;
 	int err, found;
 
@@ -219,6 +227,11 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		return -EINVAL;
 	if (size > RF_XATTR_SIZE_MAX)
 		return -E2BIG;
+	if (acl_is_name(name, &is_default)) {
+		err = txn_slot(txn, inode, &slot);
+		return err ? err : acl_set(txn, cred, slot, is_default, value,
+					   size);
+	}
 	err = find_to_change(txn, cred, inode, name, &slot);
 	if (err)
 		return err;
@@ -243,21 +256,35 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
  * Who changes a file's data or owner makes the kernel drop its capabilities, by
  * REMOVEXATTR, whoever that is.
  */
-static bool may_drop_caps(const struct cred *cred, const struct inode *inode)
+static bool may_drop_caps(struct txn *txn, const struct cred *cred,
+			  const struct inode *inode)
 {
-	return cred->uid == inode->uid || inode_may(cred, inode, MAY_WRITE) == 0;
+	return cred->uid == inode->uid || inode_may(txn, cred, inode, MAY_WRITE) == 0;
+}
+
+/* No error if there is none. */
+static int remove_acl(struct txn *txn, const struct cred *cred, uint64_t inode,
+		      bool is_default)
+{
+	struct slot *slot;
+	int err = txn_slot(txn, inode, &slot);
+
+	return err ? err : acl_set(txn, cred, slot, is_default, NULL, 0);
 }
 
 int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		    const rf_name_t *name)
 {
 	uint8_t key[KEY_SIZE_MAX];
+	bool is_default;
 	struct slot *slot;
 	size_t key_size;
 	int err, found;
 
+	if (acl_is_name(name, &is_default))
+		return remove_acl(txn, cred, inode, is_default);
 	err = find_to_change(txn, cred, inode, name, &slot);
-	if (err == -EPERM && is_caps(name) && may_drop_caps(cred, &slot->inode))
+	if (err == -EPERM && is_caps(name) && may_drop_caps(txn, cred, &slot->inode))
 		err = 0;
 	if (err)
 		return err;

@@ -297,7 +297,7 @@ Test(codec, undefined_bits_are_refused)
 	expect_bits(RF_OP_FALLOCATE, 4, RF_FALLOC_ALL);
 	for (unsigned int bit = 0; bit < 32; bit++) {
 		rf_store_u32(body + 7, UINT32_C(1) << bit);
-		cr_assert_eq(decode_body(RF_OP_CREATE, body, 11),
+		cr_assert_eq(decode_body(RF_OP_CREATE, body, 15),
 			     RF_OPEN_ALL >> bit & 1 ? 1 : -EBADMSG);
 	}
 	memset(body + 3, 0, sizeof(body) - 3);

@@ -16,12 +16,12 @@
 	static void name(const char *scheme)
 
 #define OP_LOOKUP(n) { .code = RF_OP_LOOKUP, .lookup = { sname(n) } }
-#define OP_MKDIR(n) { .code = RF_OP_MKDIR, .mkdir = { sname(n), 0755 } }
+#define OP_MKDIR(n) { .code = RF_OP_MKDIR, .mkdir = { sname(n), 0755, 0 } }
 #define OP_UNLINK(n) { .code = RF_OP_UNLINK, .unlink = { sname(n) } }
 #define OP_RMDIR(n) { .code = RF_OP_RMDIR, .rmdir = { sname(n) } }
 #define OP_OPEN(f) { .code = RF_OP_OPEN, .open = { f } }
 #define OP_CREATE(n, f) \
-	{ .code = RF_OP_CREATE, .create = { sname(n), 0644, f } }
+	{ .code = RF_OP_CREATE, .create = { sname(n), 0644, f, 0 } }
 #define OP_RENAME(n, d, m, f) \
 	{ .code = RF_OP_RENAME, .rename = { sname(n), d, sname(m), f } }
 #define OP_READ(o, at, n) { .code = RF_OP_READ, .read = { o, at, n } }

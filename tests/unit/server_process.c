@@ -379,7 +379,7 @@ static bool advance(struct worker *worker, struct peer *peer,
 	switch (to) {
 	case CREATED:
 		is_answered = RUN(peer, &peer->root, { .code = RF_OP_CREATE,
-			.create = { name_of(old), 0644, RF_OPEN_WRITE } });
+			.create = { name_of(old), 0644, RF_OPEN_WRITE, 0 } });
 		break;
 	case WRITTEN:
 		is_answered = RUN(peer, &peer->root, { .code = RF_OP_LOOKUP,

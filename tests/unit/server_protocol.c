@@ -63,7 +63,7 @@ SCENARIO(a_malformed_operation_is_answered_and_ends_the_session)
 	begin(scheme);
 	scall_init(&call, &client);
 	scall_add(&call, &(struct rf_args){ .code = RF_OP_MKDIR,
-					    .mkdir = { sname("good"), 0755 }});
+					    .mkdir = { sname("good"), 0755, 0 }});
 	/* A name with a slash. */
 	call.enc.base[RF_HEADER_SIZE + RF_OP_HEADER_SIZE + 3] = '/';
 	call.call.identity = 1;

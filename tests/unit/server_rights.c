@@ -689,7 +689,7 @@ SCENARIO(slots_of_an_operation_that_the_second_run_does_not_reach_come_back)
 {
 	static struct scall rival;
 	struct rf_args create = { .code = RF_OP_CREATE, .create = {
-		sname("x"), 0644, RW | RF_OPEN_EXCL } };
+		sname("x"), 0644, RW | RF_OPEN_EXCL, 0 } };
 	struct rf_args write = { .code = RF_OP_WRITE };
 	struct rf_args use = { .code = RF_OP_USE };
 	struct rf_grant slots[2];

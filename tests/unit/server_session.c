@@ -69,13 +69,13 @@ SCENARIO(names_are_made_moved_and_removed)
 	dir = SRES(&call, 0, mkdir).handle;
 	FAILS(EXIST, &client.root, OP_MKDIR("d"));
 	OK(&dir, { .code = RF_OP_MKNOD, .mknod = { sname("f"),
-						   S_IFREG | 0600, 0 } });
+						   S_IFREG | 0600, 0, 0 } });
 	file = SRES(&call, 0, mknod).handle;
 	OK(&dir, { .code = RF_OP_MKNOD, .mknod = { sname("dev"),
-		   S_IFCHR | 0600, UINT64_C(7) << 32 | 9 } });
+		   S_IFCHR | 0600, UINT64_C(7) << 32 | 9, 0 } });
 	cr_assert_eq(SRES(&call, 0, mknod).attr.rdev, UINT64_C(7) << 32 | 9);
 	FAILS(INVAL, &dir, { .code = RF_OP_MKNOD, .mknod = { sname("x"),
-			     S_IFDIR | 0600, 0 } });
+			     S_IFDIR | 0600, 0, 0 } });
 	OK(&dir, { .code = RF_OP_SYMLINK, .symlink = { sname("l"),
 		   { "a/target", 8 } } });
 	OK(&dir, OP_LOOKUP("l"), { .code = RF_OP_READLINK });
@@ -167,7 +167,7 @@ SCENARIO(a_listing_has_all_names_by_every_way)
 		snprintf(name, sizeof(name), "%d", i);
 		OK(&client.root, { .code = RF_OP_MKNOD,
 				   .mknod = { sname(name), S_IFREG | 0600,
-					      0 } });
+					      0, 0 } });
 	}
 	OK(&client.root, OP_OPEN(RF_OPEN_READ | RF_OPEN_DIR));
 	open = SRES(&call, 0, open).open;
