@@ -138,6 +138,9 @@ unsigned int locks_events(struct locks *locks, struct lock_session *session,
 	struct rf_list *at = session->settled.next;
 	unsigned int count = 0;
 
+	/* Of the server before this one. */
+	if (seen > session->last_event)
+		seen = 0;
 	*last = seen;
 	while (at != &session->settled && count < max) {
 		struct lock_wait *wait = rf_container_of(at, struct lock_wait,

@@ -540,6 +540,22 @@ Test(server_locks, a_cancelled_wait_that_was_granted_says_so)
 	end();
 }
 
+Test(server_locks, what_another_server_has_told_counts_for_nothing)
+{
+	struct lock_request r = want(1, 0, 0, 5, true);
+	struct lock_event events[2];
+	uint64_t last;
+
+	begin();
+	cr_assert_eq(set(&r), 0);
+	cr_assert_eq(set_waiting(want(1, 1, 0, 5, true), 1), 1);
+	cr_assert_eq(locks_clear(&locks, session_of(0), &r), 0);
+	cr_assert_eq(locks_events(&locks, session_of(1), 57, events, 2, &last),
+		     1);
+	cr_assert_eq(last, 1);
+	end();
+}
+
 Test(server_locks, grace_lets_old_locks_in_first)
 {
 	struct lock_request old = want(1, 0, 0, 5, true);
