@@ -444,6 +444,9 @@ void fuse_io_close(struct fs *fs);
 /* Go on reading, if it was paused for lack of room. */
 void fuse_io_resume(struct fs *fs);
 
+/* What CREATE of a file without a name has instead of one. */
+#define FUSE_IO_NO_NAME "/"
+
 /* The message being handled, after its header; see linux/fuse.h. */
 const void *fuse_io_raw(const struct fs *fs);
 

@@ -30,7 +30,7 @@
 
 #define DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
 
-enum { OPCODE_STATX = 52 };
+enum { OPCODE_TMPFILE = 51, OPCODE_STATX = 52 };
 
 struct statx_time {
 	int64_t seconds;
@@ -59,6 +59,10 @@ _Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in) ==
 
 /* ---- hooks ---------------------------------------------------------------- */
 
+/*
+ * O_TMPFILE is a message that this libfuse does not know; it is CREATE's but for
+ * its number, and the name "/", by which do_create() knows it.
+ */
 static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 {
 	ssize_t got = read(fd, buffer, size);
@@ -73,6 +77,8 @@ static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 	fs->is_statx = in->opcode == OPCODE_STATX;
 	if (fs->is_statx)
 		in->opcode = FUSE_GETATTR;
+	if (in->opcode == OPCODE_TMPFILE)
+		in->opcode = FUSE_CREATE;
 	return got;
 }
 

@@ -181,11 +181,13 @@ static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 {
 	struct rf_args args = { .code = RF_OP_CREATE };
 	struct request *r = request_take(fuse, parent);
+	bool is_nameless;
 	int err;
 
 	if (!r)
 		return;
-	err = request_name(name, &args.create.name);
+	is_nameless = strcmp(name, FUSE_IO_NO_NAME) == 0;
+	err = request_name(is_nameless ? "O_TMPFILE" : name, &args.create.name);
 	if (err) {
 		request_fail(r, err);
 		return;
@@ -193,7 +195,8 @@ static void do_create(fuse_req_t fuse, fuse_ino_t parent, const char *name,
 	r->open.flags = (uint32_t)fi->flags;
 	args.create.mode = mode;
 	args.create.umask = r->who.umask;
-	args.create.flags = open_flags(fi->flags) | mount_flags(r->fs);
+	args.create.flags = open_flags(fi->flags) | mount_flags(r->fs) |
+			    (is_nameless ? RF_OPEN_NO_NAME : 0);
 	r->open.wire_flags = args.create.flags;
 	r->is_opening = true;
 	request_call(r, &args, create_answered);

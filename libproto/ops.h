@@ -56,7 +56,7 @@
 	X(CANCEL_LOCK,	cancel_lock,	43) \
 	X(LOCK_EVENTS,	lock_events,	44)
 /*
- * Reserved: 34 LINK_OPEN (O_TMPFILE), 45-47 locks, 48-55 leases (48 LEASE,
+ * Reserved: 45-47 locks, 48-55 leases (48 LEASE,
  * 49 RETURN_LEASE, 50 RECALL), 56 RECALL_SLOTS, 57 READ_SINK, 60-63 channels.
  */
 
@@ -288,7 +288,8 @@ enum rf_open_flags {	/* CREATE, OPEN */
 	RF_OPEN_DIR = 1 << 7,
 	RF_OPEN_EXEC = 1 << 8,		/* checked for execute, then as READ */
 	RF_OPEN_NOATIME = 1 << 9,	/* READ and READDIR leave atime alone */
-	RF_OPEN_ALL = (1 << 10) - 1,
+	RF_OPEN_NO_NAME = 1 << 10,	/* CREATE: O_TMPFILE; EXCL: for good */
+	RF_OPEN_ALL = (1 << 11) - 1,
 };
 
 enum rf_write_flags {

@@ -180,6 +180,8 @@ static int create_new(struct exec *e)
 		.name = args->name,
 		.mode = S_IFREG | (args->mode & 07777),
 		.umask = args->umask,
+		.has_no_name = args->flags & RF_OPEN_NO_NAME,
+		.is_linkable = !(args->flags & RF_OPEN_EXCL),
 	};
 	int err;
 
@@ -229,6 +231,8 @@ int exec_op_create(struct exec *e)
 	/* Before anything is made or cut. */
 	if (open_table_is_full(&e->session->opens))
 		return -EMFILE;
+	if (args->flags & RF_OPEN_NO_NAME)
+		return create_new(e);
 	err = txn_lookup(exec_txn(e), exec_cred(e), e->current.inode,
 			 &args->name, &results->attr);
 	if (err == -ENOENT)

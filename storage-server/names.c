@@ -255,7 +255,10 @@ int txn_make(struct txn *txn, const struct cred *cred,
 	uint64_t number;
 	int err;
 
-	err = find_place(txn, cred, args->dir, &args->name, &dir);
+	if (args->has_no_name)
+		err = name_dir(txn, args->dir, &dir);
+	else
+		err = find_place(txn, cred, args->dir, &args->name, &dir);
 	if (!err)
 		err = inode_may(txn, cred, &dir->inode, MAY_WRITE | MAY_EXEC);
 	if (!err)
@@ -269,6 +272,14 @@ int txn_make(struct txn *txn, const struct cred *cred,
 	child->inode.number = number;
 	fill_new(&child->inode, args, cred, &dir->inode);
 	err = acl_init(txn, &dir->inode, child, args->umask);
+	if (!err && args->has_no_name) {
+		child->inode.nlink = 0;
+		if (args->is_linkable)
+			child->inode.flags |= INODE_IS_LINKABLE;
+		txn->grows = true;
+		inode_to_attr(&child->inode, out);
+		return 0;
+	}
 	if (!err)
 		err = name_put(txn, args->dir, &args->name, &child->inode);
 	if (!err && S_ISLNK(child->inode.mode))
@@ -303,13 +314,17 @@ int txn_link(struct txn *txn, const struct cred *cred, uint64_t inode,
 		return err;
 	if (S_ISDIR(child->inode.mode))
 		return -EPERM;
-	if (child->inode.nlink == 0)
+	if (child->inode.nlink == 0 &&
+	    !(child->inode.flags & INODE_IS_LINKABLE))
 		return -ENOENT;
 	if (child->inode.nlink >= STORE_LINK_MAX)
 		return -EMLINK;
 	err = name_put(txn, dir, name, &child->inode);
+	if (!err && child->was_orphan)
+		err = orphan_forget(txn, child);
 	if (err)
 		return err;
+	child->inode.flags &= (uint8_t)~INODE_IS_LINKABLE;
 	child->inode.nlink++;
 	slot_touch(child);
 	dir_slot->inode.entries++;

@@ -59,8 +59,9 @@ enum inode_flags {
 	/* 1 << 1 and 1 << 2 are kept back: ONDISK.md */
 	INODE_HAS_ACL = 1 << 3,		/* system.posix_acl_access */
 	INODE_HAS_DEFAULT_ACL = 1 << 4,	/* system.posix_acl_default */
+	INODE_IS_LINKABLE = 1 << 5,	/* without a name, and may get one */
 	INODE_FLAGS_ALL = INODE_HAS_CAPS | INODE_HAS_ACL |
-			  INODE_HAS_DEFAULT_ACL,
+			  INODE_HAS_DEFAULT_ACL | INODE_IS_LINKABLE,
 };
 
 struct inode {

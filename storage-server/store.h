@@ -246,6 +246,8 @@ struct make_args {
 	uint32_t umask;		/* unless dir has a default list */
 	uint64_t rdev;
 	rf_blob_t target;
+	bool has_no_name;	/* dir gets no entry: an orphan while it is open */
+	bool is_linkable;	/* txn_link() may name it all the same */
 };
 int txn_make(struct txn *txn, const struct cred *cred,
 	     const struct make_args *args, rf_attr_t *out);

@@ -212,6 +212,8 @@ void opens_fini(struct opens *opens);
 
 /* In a commit: an inode with no name goes, or becomes an orphan. */
 int orphan_settle(struct txn *txn, struct slot *slot);
+/* It gets a name, or goes: it is none any more. */
+int orphan_forget(struct txn *txn, struct slot *slot);
 /*
  * Remove data files whose records are in the log, in batches on a worker.
  * Cheap if there are none.

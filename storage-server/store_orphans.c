@@ -175,16 +175,23 @@ static int put_deletion(struct txn *txn, uint64_t inode)
 		       sizeof(value));
 }
 
+int orphan_forget(struct txn *txn, struct slot *slot)
+{
+	uint8_t key[INODE_KEY_MAX];
+
+	slot->was_orphan = false;
+	txn->orphan_change--;
+	return txn_delete(txn, ENGINE_INODES, key,
+			  key_orphan(key, slot->inode.number));
+}
+
 static int delete_inode(struct txn *txn, struct slot *slot)
 {
 	uint8_t key[INODE_KEY_MAX];
 	int err = xattrs_delete(txn, slot);
 
-	if (!err && slot->was_orphan) {
-		err = txn_delete(txn, ENGINE_INODES, key,
-				 key_orphan(key, slot->inode.number));
-		txn->orphan_change--;
-	}
+	if (!err && slot->was_orphan)
+		err = orphan_forget(txn, slot);
 	if (!err && S_ISLNK(slot->inode.mode))
 		err = txn_delete(txn, ENGINE_INODES, key,
 				 key_inode(key, slot->inode.number,
