@@ -85,6 +85,7 @@ enum {
 	PULL_LOSSES_MAX = 16,
 	RECLAIM_CALLS = 4,		/* at once, on control slots */
 	RECLAIM_FILES_MAX = RF_OPS_MAX,	/* in one message */
+	RECLAIM_LOCKS_MAX = RF_OPS_MAX - 1,	/* USE, LOCK, LOCK, ... */
 	/* handle, open, flags, tag, and what each operation has */
 	RECLAIM_OP_SIZE = RF_OP_HEADER_SIZE + 20 + 4 + 4 + 8,
 	BACKGROUND_MAX = 64,		/* the kernel's own requests in flight */
@@ -262,8 +263,18 @@ enum reclaim_phase {
 	RECLAIM_IDLE,
 	RECLAIM_IDENTITIES,
 	RECLAIM_OPENS,
+	RECLAIM_LOCKS,
+	RECLAIM_WAITS,		/* for locks */
 	RECLAIM_RESENT,		/* all goes on; opens just before the loss */
 	RECLAIM_END,
+};
+
+/* Some locks of one owner on one file; or one that is waited for. */
+struct reclaim_locks {
+	rf_handle_t handle;
+	uint64_t wait;			/* 0: they were held */
+	struct rf_lock_args v[RECLAIM_LOCKS_MAX];
+	uint64_t fh;
 };
 
 struct reclaim_call {
@@ -272,16 +283,20 @@ struct reclaim_call {
 	struct fs *fs;
 	bool is_busy;
 	unsigned int count;
-	uint64_t files[RECLAIM_FILES_MAX];	/* their numbers */
+	union {
+		uint64_t files[RECLAIM_FILES_MAX];	/* their numbers */
+		struct reclaim_locks locks;
+	};
 };
 
 struct reclaim {
 	enum reclaim_phase phase;
 	bool has_opens;			/* the server has forgotten them */
 	uint32_t at;			/* in this phase */
+	uint32_t range;			/* of the locks at at */
 	unsigned int busy;		/* calls */
 	unsigned int awaited;		/* requests that may bring an open */
-	unsigned int reclaimed;
+	unsigned int reclaimed, reclaimed_locks;
 	struct reclaim_call calls[RECLAIM_CALLS];
 };
 
@@ -596,8 +611,12 @@ void lock_wait_give(struct request *r);
 void lock_wait_park(struct request *r);
 /* The server says that it is there: note that. */
 void lock_wait_granted(struct lock_wait *wait);
-/* Once in a while: what could not be sent. */
+/* Once in a while: what could not be sent; callers that do not wait on. */
 void lock_waits_check(struct fs *fs);
+/* The server knows nothing of it any more, or has answered otherwise. */
+void lock_wait_settle(struct lock_wait *wait, int err);
+/* The number index or a later one that is parked, or NULL; *index is behind. */
+struct lock_wait *lock_waits_next(struct fs *fs, uint32_t *index);
 /* The connection is lost, or about to be closed. */
 void lock_waits_lose(struct fs *fs);
 

@@ -48,6 +48,7 @@ static struct held *make(struct held_locks *locks, struct inode *inode,
 
 	if (!held)
 		return NULL;
+	held->inode = inode;
 	held->owner = owner;
 	held->is_flock = is_flock;
 	rf_list_init(&held->ranges);
@@ -146,6 +147,26 @@ void held_forget(struct held_locks *locks, struct inode *inode)
 		drop(locks, rf_container_of(inode->locks.next, struct held,
 					    link));
 	inode->locks_are_unknown = false;
+}
+
+struct held *held_next(const struct held_locks *locks, uint32_t *index)
+{
+	while (*index < locks->helds.used) {
+		struct held *held = table_at(&locks->helds, ++*index);
+
+		if (held)
+			return held;
+	}
+	return NULL;
+}
+
+void held_forget_all(struct held_locks *locks)
+{
+	struct held *held;
+	uint32_t index = 0;
+
+	while ((held = held_next(locks, &index)))
+		drop(locks, held);
 }
 
 bool held_may_have(const struct inode *inode, uint64_t owner)

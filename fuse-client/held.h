@@ -26,6 +26,7 @@ enum { HELD_MAX = 1 << 17 };	/* above what a server grants a session */
 struct held {
 	struct table_item item;		/* first */
 	struct rf_list link;		/* in the inode */
+	struct inode *inode;
 	uint64_t owner, fh;		/* fh: the open used last */
 	bool is_flock;
 	struct rf_list ranges;
@@ -49,6 +50,12 @@ void held_clear(struct held_locks *locks, struct inode *inode, uint64_t owner,
 void held_release(struct held_locks *locks, struct inode *inode, uint64_t fh);
 /* Nobody has it open any more. */
 void held_forget(struct held_locks *locks, struct inode *inode);
+
+/* The session is over, and all of them with it. */
+void held_forget_all(struct held_locks *locks);
+
+/* The one of this index or a later one, or NULL; *index is behind it then. */
+struct held *held_next(const struct held_locks *locks, uint32_t *index);
 
 /* May the owner have fcntl locks there? */
 bool held_may_have(const struct inode *inode, uint64_t owner);

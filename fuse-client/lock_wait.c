@@ -12,7 +12,9 @@
  *
  * Ownership.  A wait is its request's until it is parked, and holds its inode
  * from then on.
- * When it fails.  A lost connection ends all waits with EIO.
+ * When it fails.  A lost connection changes nothing: the server keeps its waits, or is
+ * asked again (reclaim.c).  Signals end a wait at once then; if it is granted
+ * all the same, the lock is given back.  The end of the session ends all with EIO.
  */
 #include "fs.h"
 
@@ -74,19 +76,53 @@ void lock_wait_granted(struct lock_wait *wait)
 		 args->flags & RF_LOCK_FLOCK, wait->fh, &range);
 }
 
+static void unlock_answered(struct request *r, struct rf_dec *reply)
+{
+	request_answered_status(r, reply, RF_OP_UNLOCK);
+}
+
+/* It came when nobody waited any more.  Without an object to send this it ends
+ * with its open. */
+static void give_back(const struct lock_wait *wait)
+{
+	const struct rf_lock_args *args = &wait->args;
+	struct rf_args unlock = { .code = RF_OP_UNLOCK };
+	struct request *r = request_spare(wait->fs);
+
+	if (!r)
+		return;
+	unlock.unlock.owner = args->owner;
+	unlock.unlock.flags = args->flags & RF_LOCK_FLOCK;
+	unlock.unlock.start = args->start;
+	unlock.unlock.end = args->end;
+	r->inode = wait->inode;
+	r->inode->refs++;
+	request_call(r, &unlock, unlock_answered);
+}
+
+/* Its caller does not wait on; how it ends at the server shows later. */
+static void abandon(struct lock_wait *wait, int err)
+{
+	fuse_reply_err(wait->fuse, -err);
+	wait->fuse = NULL;
+	wait->was_interrupted = true;
+}
+
 /* It is over: answer who waits. */
-static void settle(struct lock_wait *wait, int err)
+void lock_wait_settle(struct lock_wait *wait, int err)
 {
 	struct fs *fs = wait->fs;
 	struct inode *inode = wait->inode;
-	fuse_req_t fuse = wait->fuse;
 
-	if (!err)
+	if (wait->fuse && !err)
 		lock_wait_granted(wait);
+	else if (!err)
+		give_back(wait);
+	if (wait->fuse)
+		fuse_reply_err(wait->fuse, -err);
 	inode->lock_calls--;
 	fs->parked--;
 	table_give(&fs->lock_waits, wait);
-	fuse_reply_err(fuse, -err);
 	inodes_put(&fs->inodes, inode);
 }
 
@@ -109,7 +145,7 @@ static void cancel_answered(struct request *r, struct rf_dec *reply)
 
 	/* LOCK_EVENTS may have been faster. */
 	if (wait && wait->is_parked)
-		settle(wait, err ? -EIO : errno_of(results.cancel_lock.status));
+		lock_wait_settle(wait, err ? -EIO : errno_of(results.cancel_lock.status));
 	request_end(r);
 }
 
@@ -118,7 +154,7 @@ static void cancel(struct lock_wait *wait)
 	struct rf_args args = { .code = RF_OP_CANCEL_LOCK };
 	struct request *r;
 
-	if (wait->is_cancelling)
+	if (wait->is_cancelling || wait->fs->is_away)
 		return;
 	r = request_spare(wait->fs);
 	if (!r)
@@ -161,7 +197,7 @@ static void take_events(struct fs *fs,
 						    event.wait);
 
 		if (wait && wait->is_parked)
-			settle(wait, errno_of(event.status));
+			lock_wait_settle(wait, errno_of(event.status));
 	}
 	fs->lock_events_seen = results->last;
 }
@@ -211,10 +247,12 @@ void lock_wait_park(struct request *r)
 	wait->is_parked = true;
 	fs->parked++;
 	wait->fuse = request_fuse(r);
-	RF_ASSERT(wait->fuse);
 	request_end(r);
 	wait->is_registering = true;
-	fuse_req_interrupt_func(wait->fuse, interrupted, wait);
+	if (wait->fuse)
+		fuse_req_interrupt_func(wait->fuse, interrupted, wait);
+	else
+		wait->was_interrupted = true;	/* its caller was killed */
 	wait->is_registering = false;
 	if (wait->was_interrupted)
 		cancel(wait);
@@ -223,35 +261,54 @@ void lock_wait_park(struct request *r)
 
 /* ---- once in a while, and the end ----------------------------------------- */
 
-static struct lock_wait *parked_at(const struct fs *fs, uint32_t index)
+struct lock_wait *lock_waits_next(struct fs *fs, uint32_t *index)
 {
-	struct lock_wait *wait = table_at(&fs->lock_waits, index);
+	while (*index < fs->lock_waits.used) {
+		struct lock_wait *wait = table_at(&fs->lock_waits, ++*index);
 
-	return wait && wait->is_parked ? wait : NULL;
+		if (wait && wait->is_parked)
+			return wait;
+	}
+	return NULL;
+}
+
+/* While the server is away: who is to die, or is not to wait for ever. */
+static void check_patience(struct lock_wait *wait)
+{
+	const struct fs *fs = wait->fs;
+
+	if (!wait->fuse || !fs->is_away)
+		return;
+	if (wait->was_interrupted)
+		abandon(wait, -EINTR);
+	else if (fs->options.is_soft && fs_away_ms(fs) >= fs->options.timeo_ms)
+		abandon(wait, -EIO);
 }
 
 void lock_waits_check(struct fs *fs)
 {
+	struct lock_wait *wait;
+	uint32_t index = 0;
+
 	if (fs->parked == 0)
 		return;
 	poll_again(fs);
-	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
-		struct lock_wait *wait = parked_at(fs, i);
-
-		if (wait && wait->was_interrupted)
+	while ((wait = lock_waits_next(fs, &index))) {
+		check_patience(wait);
+		if (wait->was_interrupted)
 			cancel(wait);
 	}
 }
 
 void lock_waits_lose(struct fs *fs)
 {
-	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
-		struct lock_wait *wait = parked_at(fs, i);
+	struct lock_wait *wait;
+	uint32_t index = 0;
 
-		if (wait)
-			settle(wait, -EIO);
-	}
+	while ((wait = lock_waits_next(fs, &index)))
+		lock_wait_settle(wait, -EIO);
 	/* BYE waits for all that is in flight. */
-	if (fs->lock_poll && fs->lock_poll->state == REQUEST_QUEUED)
+	if (fs->lock_poll && fs->lock_poll->state == REQUEST_QUEUED &&
+	    fs->is_leaving)
 		interrupt_cancel(fs->lock_poll);
 }

@@ -78,6 +78,7 @@ static void lock_answered(struct request *r, struct rf_dec *reply)
 	}
 	if (!err)
 		lock_wait_granted(wait);
+	/* Its caller was killed: it goes with the caller's descriptors. */
 	request_fail(r, err);
 }
 

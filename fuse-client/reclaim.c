@@ -8,6 +8,8 @@
  *			are forgotten, if the server has forgotten them
  *	opens		to a server that was started again each open file is
  *			named, with the tag that it gave for it
+ *	locks		it is told each lock that was held, and those that were
+ *			waited for
  *
  * then everything goes on, and what has no answer is sent again.  When that has
  * shown which files were opened just before the loss, RECLAIM_DONE says that
@@ -17,7 +19,7 @@
  *
  * When it fails.  The connection is lost again: reclaim_stop(), and all of it
  * from the start over the next one.  A file that is gone at the server is dead:
- * EIO to who uses it.
+ * EIO to who uses it; and so is one whose locks the server does not give back.
  */
 #include "fs.h"
 
@@ -108,6 +110,94 @@ static bool take_opens(struct reclaim_call *rc)
 	return rc->count > 0;
 }
 
+/* What is left of rc's locks. */
+static void send_locks(struct reclaim_call *rc)
+{
+	const struct reclaim_locks *locks = &rc->locks;
+	struct rf_args args = { .code = RF_OP_USE };
+	struct rf_enc enc;
+
+	rf_enc_init(&enc, rc->msg->mem, rc->fs->limits.msg_max);
+	args.use.handle = locks->handle;
+	rf_enc_args(&enc, &args);
+	args.code = RF_OP_LOCK;
+	for (unsigned int i = 0; i < rc->count; i++) {
+		args.lock = locks->v[i];
+		rf_enc_args(&enc, &args);
+	}
+	submit(rc, &enc);
+}
+
+/* Ranges of one owner on one file, from number reclaim.range on. */
+static void take_ranges(struct reclaim_call *rc, const struct held *held,
+			const struct file *file)
+{
+	struct reclaim *reclaim = &rc->fs->reclaim;
+	const struct rf_list *at;
+	uint32_t number = 0;
+
+	rc->locks.handle = held->inode->handle;
+	rc->locks.fh = held->fh;
+	rf_list_for_each(at, &held->ranges) {
+		const struct rf_range *range =
+			rf_container_of(at, const struct rf_range, link);
+
+		if (number++ < reclaim->range || rc->count == RECLAIM_LOCKS_MAX)
+			continue;
+		reclaim->range++;
+		rc->locks.v[rc->count++] = (struct rf_lock_args){
+			.open = file->open,
+			.owner = held->owner,
+			.flags = RF_LOCK_RECLAIM |
+				 (held->is_flock ? RF_LOCK_FLOCK : 0) |
+				 (range->is_exclusive ? RF_LOCK_EXCLUSIVE : 0),
+			.start = range->start,
+			.end = range->end,
+			.pid = range->pid,
+		};
+	}
+}
+
+/* Those of one owner on one file, or some of them.  False: there are no more. */
+static bool take_locks(struct reclaim_call *rc)
+{
+	struct fs *fs = rc->fs;
+	uint32_t index = fs->reclaim.at;
+	struct held *held;
+
+	rc->count = 0;
+	rc->locks.wait = 0;
+	while ((held = held_next(&fs->held, &index))) {
+		const struct file *file = files_find(&fs->files, held->fh);
+
+		if (file && !file_is_dead(fs, file))
+			take_ranges(rc, held, file);
+		if (rc->count > 0)
+			break;
+		fs->reclaim.at = index;
+		fs->reclaim.range = 0;
+	}
+	if (rc->count > 0)
+		send_locks(rc);
+	return rc->count > 0;
+}
+
+/* The next that is waited for. */
+static bool take_wait(struct reclaim_call *rc)
+{
+	struct fs *fs = rc->fs;
+	const struct lock_wait *wait = lock_waits_next(fs, &fs->reclaim.at);
+
+	if (!wait)
+		return false;
+	rc->count = 1;
+	rc->locks.wait = wait->args.wait;
+	rc->locks.handle = wait->inode->handle;
+	rc->locks.v[0] = wait->args;
+	send_locks(rc);
+	return true;
+}
+
 static bool send_done(struct reclaim_call *rc)
 {
 	const struct rf_args args = { .code = RF_OP_RECLAIM_DONE };
@@ -150,25 +240,101 @@ static unsigned int take_reclaimed(struct reclaim_call *rc,
 	return i;
 }
 
+static void lock_is_lost(struct reclaim_call *rc, unsigned int status)
+{
+	struct fs *fs = rc->fs;
+	struct file *file = files_find(&fs->files, rc->locks.fh);
+
+	if (!file || file->is_dead)
+		return;
+	file->is_dead = true;
+	rf_log(RF_LOG_WARN, "%s does not give a lock back (inode %llu: %s): EIO "
+	       "to who has it", fs->server,
+	       (unsigned long long)rc->locks.handle.inode,
+	       rf_status_name(status));
+}
+
+/* The wait is the server's again, or over. */
+static void take_waiting(struct reclaim_call *rc,
+			 const struct rf_results *results)
+{
+	struct lock_wait *wait = table_find(&rc->fs->lock_waits,
+					    rc->locks.wait);
+
+	if (!wait || !wait->is_parked)
+		return;
+	if (results->status != RF_ST_OK)
+		lock_wait_settle(wait, results->status == RF_ST_AGAIN ?
+					       -EAGAIN : -EIO);
+	else if (!results->lock.waits)
+		lock_wait_settle(wait, 0);
+}
+
+/* How many of the locks were answered; the list stops at one that failed. */
+static unsigned int take_locked(struct reclaim_call *rc, struct rf_dec *reply)
+{
+	struct rf_results results;
+	unsigned int i = 0;
+
+	if (rf_dec_results(reply, &results) != 1)
+		return 0;
+	if (results.status != RF_ST_OK) {	/* USE: the file is gone */
+		if (rc->locks.wait)
+			take_waiting(rc, &results);
+		else
+			lock_is_lost(rc, results.status);
+		return rc->count;
+	}
+	for (; i < rc->count && rf_dec_results(reply, &results) == 1; i++) {
+		if (rc->locks.wait)
+			take_waiting(rc, &results);
+		else if (results.status == RF_ST_OK)
+			rc->fs->reclaim.reclaimed_locks++;
+		else
+			lock_is_lost(rc, results.status);
+	}
+	return i;
+}
+
+/* Of what a call was about, how much is settled; the rest is sent again. */
+static bool is_settled(struct reclaim_call *rc, struct rf_dec *reply)
+{
+	struct fs *fs = rc->fs;
+	bool is_opens = fs->reclaim.phase == RECLAIM_OPENS;
+	unsigned int got = is_opens ? take_reclaimed(rc, reply)
+				    : take_locked(rc, reply);
+
+	if (got == 0)
+		fs_lose(fs, "sent an answer that is not one to RECLAIM");
+	if (got == 0 || got == rc->count)
+		return true;
+	rc->count -= got;
+	if (is_opens) {
+		memmove(rc->files, rc->files + got,
+			rc->count * sizeof(rc->files[0]));
+		send_opens(rc);
+	} else {
+		memmove(rc->locks.v, rc->locks.v + got,
+			rc->count * sizeof(rc->locks.v[0]));
+		send_locks(rc);
+	}
+	return false;
+}
+
+static bool has_list(enum reclaim_phase phase)
+{
+	return phase == RECLAIM_OPENS || phase == RECLAIM_LOCKS ||
+	       phase == RECLAIM_WAITS;
+}
+
 static void answered(struct rf_call *call, int err, struct rf_dec *reply)
 {
 	struct reclaim_call *rc = rf_container_of(call, struct reclaim_call,
 						  call);
 	struct fs *fs = rc->fs;
-	unsigned int got;
 
-	if (!err && fs->reclaim.phase == RECLAIM_OPENS) {
-		got = take_reclaimed(rc, reply);
-		if (got == 0) {
-			fs_lose(fs, "sent an answer that is not one to RECLAIM");
-		} else if (got < rc->count) {
-			rc->count -= got;
-			memmove(rc->files, rc->files + got,
-				rc->count * sizeof(rc->files[0]));
-			send_opens(rc);
-			return;
-		}
-	}
+	if (!err && has_list(fs->reclaim.phase) && !is_settled(rc, reply))
+		return;
 	rc->is_busy = false;
 	fs->reclaim.busy--;
 	if (err)
@@ -187,6 +353,10 @@ static bool send_next(struct reclaim_call *rc)
 		return send_identity(rc);
 	case RECLAIM_OPENS:
 		return take_opens(rc);
+	case RECLAIM_LOCKS:
+		return take_locks(rc);
+	case RECLAIM_WAITS:
+		return take_wait(rc);
 	case RECLAIM_END:
 		return send_done(rc);
 	default:
@@ -207,7 +377,7 @@ static bool send_some(struct fs *fs)
 static void enter(struct fs *fs, enum reclaim_phase phase)
 {
 	fs->reclaim.phase = phase;
-	fs->reclaim.at = 0;
+	fs->reclaim.at = fs->reclaim.range = 0;
 }
 
 /* The phase is over. */
@@ -220,6 +390,12 @@ static void go_on(struct fs *fs)
 		enter(fs, reclaim->has_opens ? RECLAIM_OPENS : RECLAIM_RESENT);
 		break;
 	case RECLAIM_OPENS:
+		enter(fs, RECLAIM_LOCKS);
+		break;
+	case RECLAIM_LOCKS:
+		enter(fs, RECLAIM_WAITS);
+		break;
+	case RECLAIM_WAITS:
 		enter(fs, RECLAIM_RESENT);
 		break;
 	case RECLAIM_RESENT:
@@ -246,7 +422,7 @@ static void step(struct fs *fs)
 
 void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session)
 {
-	fs->reclaim.reclaimed = 0;
+	fs->reclaim.reclaimed = fs->reclaim.reclaimed_locks = 0;
 	/* Also what is left of a former restart. */
 	fs->reclaim.has_opens |= was_restarted;
 	fs->reclaim.has_opens &= !is_new_session;

@@ -165,6 +165,8 @@ static void forget_session(struct fs *fs)
 {
 	fs->generation++;
 	identities_forget_idle(fs->identities);
+	held_forget_all(&fs->held);
+	lock_waits_lose(fs);
 	rf_client_forget(fs->client);
 }
 
@@ -210,10 +212,11 @@ static void say_back(struct fs *fs)
 
 	rf_client_stats(fs->client, &stats);
 	rf_log(RF_LOG_WARN, "back at %s after %" PRIu64 ".%" PRIu64 " s: %"
-	       PRIu64 " requests sent again, %u files reclaimed", fs->server,
+	       PRIu64 " requests sent again, %u files and %u locks reclaimed",
+	       fs->server,
 	       away_ms / 1000, away_ms % 1000 / 100,
 	       stats.resent - fs->reconnect.resent_before,
-	       fs->reclaim.reclaimed);
+	       fs->reclaim.reclaimed, fs->reclaim.reclaimed_locks);
 }
 
 void reconnect_back(struct fs *fs)
