@@ -119,8 +119,8 @@ int rf_resume_reply_encode(void *buffer, const struct rf_resume_reply *in,
 		rf_put_u32(&enc, &in->epoch);
 		rf_put_u32(&enc, &in->lease_ms);
 		rf_put_u32(&enc, &in->grace_ms);
-		rf_put_raw(&enc, in->server_uuid, RF_UUID_SIZE);
 	}
+	rf_put_raw(&enc, in->server_uuid, RF_UUID_SIZE);
 	rf_put_text(&enc, in->reason, RF_REASON_MAX);
 	return rf_hello_finish(&enc, RF_MSG_RESUME_REPLY, &with,
 			       is_ok ? server_label : refusal_label,
@@ -131,8 +131,7 @@ static bool get_session(struct rf_cursor *cur, struct rf_resume_reply *out)
 {
 	return rf_get_u32(cur, &out->epoch) && out->epoch != 0 &&
 	       rf_get_u32(cur, &out->lease_ms) && out->lease_ms != 0 &&
-	       rf_get_u32(cur, &out->grace_ms) &&
-	       rf_get_raw(cur, out->server_uuid, RF_UUID_SIZE);
+	       rf_get_u32(cur, &out->grace_ms);
 }
 
 int rf_resume_reply_decode(const void *message, size_t size,
@@ -151,7 +150,8 @@ int rf_resume_reply_decode(const void *message, size_t size,
 		return -EBADMSG;
 	if (out->status == RF_ST_OK && !get_session(&cur, out))
 		return -EBADMSG;
-	if (!rf_get_text(&cur, out->reason, RF_REASON_MAX) ||
+	if (!rf_get_raw(&cur, out->server_uuid, RF_UUID_SIZE) ||
+	    !rf_get_text(&cur, out->reason, RF_REASON_MAX) ||
 	    cur.at != cur.end)
 		return -EBADMSG;
 	return 0;

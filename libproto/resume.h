@@ -38,7 +38,7 @@ enum rf_resume_flags {
 
 struct rf_resume_reply {
 	uint16_t status;	/* enum rf_status; if not OK, only version,
-				 * flags and reason travel */
+				 * flags, UUID and reason travel */
 	uint16_t version;
 	uint16_t flags;
 	uint32_t epoch;		/* of the session from now on; never 0 */

@@ -332,6 +332,7 @@ static int send_resume_refusal(struct rf_greeter *greeter,
 		.flags = reply->flags,
 	};
 
+	memcpy(refusal.server_uuid, reply->server_uuid, RF_UUID_SIZE);
 	memcpy(refusal.reason, reply->reason, sizeof(refusal.reason));
 	return send_it(greeter,
 		       rf_resume_reply_encode(greeter->send_buf->mem, &refusal,

@@ -141,11 +141,9 @@ static bool check_reply(struct rf_client *client,
 			const struct rf_resume_reply *reply,
 			const struct rf_client_recv *recv)
 {
-	static const uint8_t untold[RF_UUID_SIZE];
 	int err;
 
-	if (memcmp(reply->server_uuid, untold, RF_UUID_SIZE) != 0 &&
-	    !rf_client_check_store(client, reply->server_uuid))
+	if (!rf_client_check_store(client, reply->server_uuid))
 		return false;
 	err = rf_resume_reply_verify(recv->buf->mem, recv->op.size,
 				     &client->config.key, client->secret,

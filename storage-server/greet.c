@@ -66,6 +66,8 @@ void greet_refuse(struct greeting *greeting, enum rf_status status,
 		.version = RF_PROTOCOL_VERSION,
 		.flags = greeting->server->key.is_set ? 0 : RF_HELLO_NO_KEY,
 	};
+	/* Who resumes a session learns which store does not know it. */
+	store_uuid(greeting->server->store, refusal->server_uuid);
 	va_start(args, format);
 	vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
 	va_end(args);

@@ -257,6 +257,7 @@ Test(protocol, resume_refusal_example)
 		.reason = "this session is over",
 	};
 
+	memset(reply.server_uuid, 0x51, RF_UUID_SIZE);
 	expect_resume_reply("RESUME_REPLY, refused (key: 32 bytes 0x6b)",
 			    &reply);
 }
