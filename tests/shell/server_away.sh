@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# While the server is dead: programs wait, and any of them can be killed; df and
+# stat of the mount answer; umount works, plain, lazily and by force.
+. "$(dirname "$0")/lib.sh"
+
+serve_and_mount
+LISTEN=$ADDRESS
+
+has_ended() { # a zombie has
+	local state
+	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
+	[ -z "$state" ] || [[ $state == [ZX] ]]
+}
+is_stopped() {
+	[ "$(sed 's/.*) //' "/proc/$1/stat" | cut -c1)" = T ]
+}
+has_in_flight() {
+	local lines
+	lines=$(wc -l <"$T/mnt.log")
+	kill -USR1 "$CLIENT_PID"
+	has_line() {
+		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'in flight'
+	}
+	wait_until "statistics" has_line
+	tail -n +$((lines + 1)) "$T/mnt.log" | grep -q "in flight $1,"
+}
+is_away() {
+	[ "$(grep -c 'lost the server' "$T/mnt.log")" -eq "$1" ]
+}
+is_back() {
+	[ "$(grep -c 'back at' "$T/mnt.log")" -eq "$1" ]
+}
+start_again() {
+	start_server --listen "$LISTEN"
+}
+
+mkdir "$M/dir"
+printf text >"$M/file"
+stat -f "$M" >/dev/null
+
+# ---- killed while they wait ----------------------------------------------------
+
+# A writer whose write is on its way when the server dies, and a reader and
+# others that come later.
+dd if=/dev/zero of="$M/target" bs=4k oflag=direct status=none &
+writer=$!
+PIDS+=("$writer")
+wait_until "the first write" test -s "$M/target"
+kill -STOP "$SERVER_PID"
+wait_until "the server to stop" is_stopped "$SERVER_PID"
+wait_until "the last write" has_in_flight 1
+kill_server
+wait_until "the loss" is_away 1
+waiting=()
+cat "$M/file" >/dev/null &
+waiting+=($!)
+ls "$M/dir" >/dev/null &
+waiting+=($!)
+dd if=/dev/zero of="$M/other" bs=1M count=1 status=none &
+waiting+=($!)
+mkdir "$M/new" &
+waiting+=($!)
+PIDS+=("${waiting[@]}")
+wait_until "those who wait" has_in_flight 5
+! has_ended "$writer" || fail "the writer ended by itself"
+kill -KILL "$writer"
+wait_until "the end of the killed writer" has_ended "$writer"
+for pid in "${waiting[@]}"; do
+	! has_ended "$pid" || fail "process $pid did not wait"
+done
+kill -TERM "${waiting[0]}"
+kill -INT "${waiting[1]}"
+kill -KILL "${waiting[2]}" "${waiting[3]}"
+# Interrupts are ignored in the background of a script.
+kill -KILL "${waiting[1]}"
+for pid in "${waiting[@]}"; do
+	wait_until "the end of killed process $pid" has_ended "$pid"
+done
+
+# What the dead writer had sent is over before anything newer.
+printf newer >"$M/target" &
+newer=$!
+PIDS+=("$newer")
+start_again
+wait_until "the return" is_back 1
+wait_for_end "$newer" || fail "a write that waited failed"
+equal "$(cat "$M/target")" newer "what was written last"
+[ ! -e "$M/new" ] || fail "what was killed before it was sent has been done"
+say "ok: whoever waits can be killed"
+
+# ---- df and stat ----------------------------------------------------------------
+
+kill_server
+wait_until "the loss" is_away 2
+cat "$M/file" >"$T/late" &
+reader=$!
+PIDS+=("$reader")
+timeout 30 df "$M" >"$T/df" || fail "df failed or hung: $?"
+grep -q "$M" "$T/df"
+timeout 30 stat -c %F "$M" >"$T/stat" || fail "stat hung"
+equal "$(cat "$T/stat")" directory "the root"
+timeout 30 df >/dev/null 2>&1 || fail "df of everything hung"
+! has_ended "$reader" || fail "the reader did not wait"
+start_again
+wait_for_end "$reader" || fail "the reader failed"
+equal "$(cat "$T/late")" text "what it read"
+say "ok: df and stat answer"
+
+# ---- umount ----------------------------------------------------------------------
+
+kill_server
+wait_until "the loss" is_away 3
+timeout 30 "$RDMAFS" umount "$M" || fail "umount failed or hung: $?"
+wait_for_end "$CLIENT_PID" || fail "the client ended with status $?"
+say "ok: plainly"
+
+start_again
+mount_at "$M"
+: >"$T/mnt.log"
+kill_server
+wait_until "the loss" is_away 1
+cat "$M/file" >/dev/null 2>"$T/stderr" &
+reader=$!
+PIDS+=("$reader")
+wait_until "a reader that waits" has_in_flight 1
+timeout 30 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed or hung: $?"
+status=0
+wait_for_end "$reader" || status=$?
+equal $status 1 "status of the reader"
+grep -qi 'abort\|not connected\|input/output' "$T/stderr" ||
+	fail "the reader said: $(cat "$T/stderr")"
+status=0
+wait_for_end "$CLIENT_PID" || status=$?
+[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+say "ok: by force"
+
+# SIGTERM of the mount program, as at shutdown.
+start_again
+mount_at "$M"
+kill_server
+kill -TERM "$CLIENT_PID"
+status=0
+wait_for_end "$CLIENT_PID" || status=$?
+[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+! is_mounted "$M" || fail "still mounted"
+say "ok: by SIGTERM"
