@@ -8,7 +8,8 @@
  *
  * The two ends are those of rdmafs tune (tune_end.h).  Plain TCP runs on the next
  * higher port, unless --no-tcp: a ping-pong, and a stream each way.  --poll: both
- * ends spin and never sleep.  --size and --depth measure only these.
+ * ends spin and never sleep.  --size and --depth measure only these; --trips does so
+ * many messages there and back, however long it takes.
  *
  * Everything is measured in turn, several times over, and the median taken, so
  * that a busy machine disturbs fabric and TCP alike.  --json FILE writes one
@@ -54,6 +55,7 @@ static struct {
 	bool polls, has_no_tcp;
 	uint32_t size;		/* 0: all */
 	unsigned int depth;	/* 0: all */
+	unsigned int trips;	/* of SEND; 0: for seconds */
 } options = { .uri = "iwarp://", .seconds = 0.1, .rounds = 3 };
 
 static void die(const char *what, int err)
@@ -403,7 +405,8 @@ static void measure_send(uint32_t size)
 		return;
 	check(tune_end_round_trip(&end, size), "message");
 	watch = stopwatch_start();
-	while (stopwatch_ns(&watch) < duration_ns()) {
+	while (options.trips ? count < options.trips :
+			       stopwatch_ns(&watch) < duration_ns()) {
 		uint64_t begin_ns = rf_now_ns();
 
 		check(tune_end_round_trip(&end, size), "message");
@@ -607,7 +610,7 @@ static void usage(void)
 	fprintf(stderr,
 		"fabric_perf [--fabric URI] [--seconds S] [--rounds N] [--quick]\n"
 		"            [--only WHAT] [--size N] [--depth N] [--no-tcp]\n"
-		"            [--poll] [--json FILE]\n"
+		"            [--poll] [--trips N] [--json FILE]\n"
 		"            [--listen HOST:PORT | HOST:PORT]\n");
 	exit(2);
 }
@@ -626,6 +629,7 @@ int main(int argc, char **argv)
 		{ "no-tcp", no_argument, NULL, 't' },
 		{ "size", required_argument, NULL, 'z' },
 		{ "depth", required_argument, NULL, 'd' },
+		{ "trips", required_argument, NULL, 'n' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *where = NULL;
@@ -651,6 +655,8 @@ int main(int argc, char **argv)
 			options.has_no_tcp = true;
 		else if (c == 'z')
 			options.size = (uint32_t)atoi(optarg);
+		else if (c == 'n')
+			options.trips = (unsigned int)atoi(optarg);
 		else if (c == 'd')
 			options.depth = (unsigned int)atoi(optarg);
 		else if (c == 'r')
