@@ -111,6 +111,8 @@ void rf_figures_log_fabric(const char *word, const struct rf_fabric *fabric)
 	struct rf_fabric_stats s;
 
 	rf_fabric_stats(fabric, &s);
+	/* Who makes one event of several completions: the device, by cq_count, or
+	 * we, who look at what has gathered. */
 	rf_log(RF_LOG_INFO, "%sfabric: name=%s level=%s registrations=%" PRIu64
 	       " deregistrations=%" PRIu64 " binds=%" PRIu64 " invalidates=%"
 	       PRIu64 " sends=%" PRIu64 " receives=%" PRIu64 " reads=%" PRIu64
@@ -120,7 +122,8 @@ void rf_figures_log_fabric(const char *word, const struct rf_fabric *fabric)
 	       " rights_refused=%" PRIu64 " connects=%" PRIu64 " accepts=%"
 	       PRIu64 " rejects=%" PRIu64 " closes=%" PRIu64
 	       " retransmissions=%" PRIu64 " completions=%" PRIu64
-	       " cq_events=%" PRIu64 " cq_overruns=%" PRIu64, word,
+	       " cq_events=%" PRIu64 " cq_overruns=%" PRIu64
+	       " moderation=%s", word,
 	       rf_fabric_scheme(fabric),
 	       rf_fabric_level(fabric) == RF_LEVEL_WINDOW ? "window" :
 							    "session",
@@ -129,7 +132,9 @@ void rf_figures_log_fabric(const char *word, const struct rf_fabric *fabric)
 	       s.write_bytes, s.reads_served, s.read_bytes_served,
 	       s.writes_landed, s.write_bytes_landed, s.rights_refused,
 	       s.connects, s.accepts, s.rejects, s.closes, s.retransmissions,
-	       s.completions, s.cq_events, s.cq_overruns);
+	       s.completions, s.cq_events, s.cq_overruns,
+	       rf_fabric_traits(fabric)->moderates_events ? "device" :
+							    "polling");
 }
 
 /* ---- asking -------------------------------------------------------------- */
