@@ -81,8 +81,9 @@ enum {
 	/* A killed writer waits so long for a server that is there; then the
 	 * connection is dropped, and without one nobody waits. */
 	KILLED_MS = 10000,
-	/* One-sided work that ends its connection so often is no accident. */
-	PULL_LOSSES_MAX = 16,
+	/* Data that lose their connection, or their grants, so often do so by
+	 * no accident. */
+	LOSSES_MAX = 16,
 	RECLAIM_CALLS = 4,		/* at once, on control slots */
 	RECLAIM_FILES_MAX = RF_OPS_MAX,	/* in one message */
 	RECLAIM_LOCKS_MAX = RF_OPS_MAX - 1,	/* USE, LOCK, LOCK, ... */
@@ -127,7 +128,8 @@ struct request {
 	bool was_killed;		/* and waits, for it changes data */
 	bool uses_open;			/* of the session it was taken in */
 	bool is_opening, is_awaited;	/* its answer is an open; reclaim.c */
-	uint32_t losses;		/* of connections, while it was pulling */
+	uint32_t losses;		/* of connections or grants, while data
+					 * moved */
 	uint32_t generation;		/* of the session */
 	uint64_t arrived_ns;
 	/* Answers it from what we know, when there is no time to wait. */

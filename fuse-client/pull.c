@@ -18,7 +18,7 @@
 /* What one asks for anew, for ever, might be what ends the connection. */
 static int loss(struct request *r)
 {
-	return r->losses++ < PULL_LOSSES_MAX ? -EAGAIN : -EIO;
+	return r->losses++ < LOSSES_MAX ? -EAGAIN : -EIO;
 }
 
 static void finish(struct request *r, int err)

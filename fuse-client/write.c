@@ -61,12 +61,13 @@ void write_finish(struct request *r, int err)
 }
 
 /*
- * The slots were lost with their connection before the server took the data:
- * nothing was stored, so the same part again, by other slots.
+ * The slots were lost with their connection, or taken back, before the server
+ * took the data: nothing was stored, so the same again, by other slots.
  */
-static bool was_void(const struct request *r, const struct rf_results *results)
+static bool was_void(struct request *r, const struct rf_results *results)
 {
-	return r->call.was_voided && results->status == RF_ST_BAD_GRANT;
+	return results->status == RF_ST_BAD_GRANT &&
+	       (r->call.was_voided || r->losses++ < LOSSES_MAX);
 }
 
 /* Where the bytes went, and what it did to the counter. */
