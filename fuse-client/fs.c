@@ -98,9 +98,16 @@ static void log_stats(const struct fs *fs)
 	log_pool(fs);
 }
 
+/* For the doctor: the figures, and whether we wait. */
 static void tell_stats(void *context)
 {
-	log_stats(context);
+	const struct fs *fs = context;
+
+	rf_log(RF_LOG_INFO, "mount: is_away=%d away_ms=%" PRIu64
+	       " server=%s point=%s", fs->is_away,
+	       fs->is_away ? fs_away_ms(fs) : 0, fs->server,
+	       fs->options.mountpoint);
+	log_stats(fs);
 }
 
 /* ---- signals -------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { RETRIES_MANY = 3 };	/* of one segment: the peer is silent */
@@ -54,6 +55,33 @@ static void judge_tcp(const struct doctor_program *program,
 	doctor_advise(report, "check the way to the peer, and the peer");
 }
 
+/* What stands behind NAME= up to one of ends; "?" if nothing does. */
+static void text_of(const char *figures, const char *name, const char *ends,
+		    char out[256])
+{
+	const char *at = strstr(figures, name);
+
+	at = at ? at + strlen(name) : "?";
+	snprintf(out, 256, "%.*s", (int)strcspn(at, ends), at);
+}
+
+static void judge_away(const struct doctor_program *program,
+		       struct doctor_report *report)
+{
+	char point[256], server[256];
+
+	if (sum_of(program->figures, "is_away") == 0)
+		return;
+	text_of(program->figures, " point=", "\n", point);
+	text_of(program->figures, " server=", " \n", server);
+	doctor_find(report, DOCTOR_PROBLEM, "server-away",
+		    "the server of %s is away since %" PRIu64 " ms: what uses "
+		    "the mount waits", point,
+		    sum_of(program->figures, "away_ms"));
+	doctor_advise(report, "rdmafs doctor %s says how far one gets; the "
+		      "mount goes on by itself when it is back", server);
+}
+
 static void judge_figures(const struct doctor_program *program,
 			  struct doctor_report *report)
 {
@@ -74,6 +102,7 @@ static void judge_figures(const struct doctor_program *program,
 			    "it had no right to", refused);
 		doctor_advise(report, "its log names the peers");
 	}
+	judge_away(program, report);
 	while (*line) {
 		size_t size;
 

@@ -81,11 +81,11 @@ diagnose 0 "$RDMAFS" doctor
 ip link add dummy0 type dummy
 ip addr add 192.0.2.1/24 dev dummy0
 ip link set dummy0 up
-diagnose 1 "$RDMAFS" doctor -o timeo=500ms verbs://192.0.2.7
+diagnose 1 "$RDMAFS" doctor -o mount_timeo=500ms verbs://192.0.2.7
 found 'ok +leaves by dummy0 from 192.0.2.1'
 found "PROBLEM +the route goes by dummy0, which has no RDMA device; $device is on eth0"
 advised route-not-rdma 'network of eth0'
-diagnose 1 "$RDMAFS" doctor -o timeo=500ms 192.0.2.7
+diagnose 1 "$RDMAFS" doctor -o mount_timeo=500ms 192.0.2.7
 found 'warning .*\[route-not-rdma\]'
 found 'PROBLEM .*\[no-answer\]'
 diagnose 0 "$RDMAFS" doctor

@@ -106,7 +106,16 @@ if [ "$(id -u)" -eq 0 ]; then
 	grep -q 'tells its figures to root' "$T/part" ||
 		fail "a stranger was told: $(cat "$T/part")"
 fi
-stop_server
+
+# A mount whose server is away.
+mount_at "$T/mnt" "key=$T/key"
+client=$CLIENT_PID
+kill_server
+wait_until "the mount to notice" grep -q 'lost the server' "$T/mnt.log"
+diagnose 1 "$RDMAFS" doctor -q
+found 'PROBLEM +the server of .*/mnt is away.*\[server-away\]'
+"$RDMAFS" umount -f "$T/mnt"
+wait_for_end "$client" || true
 
 # Nobody listens.
 diagnose 1 "$RDMAFS" doctor "iwarp://$server"

@@ -288,6 +288,24 @@ Test(doctor_path, overruns_and_refused_rights_are_summed_over_fabrics)
 	cr_expect_eq(finding->severity, DOCTOR_PROBLEM);
 }
 
+Test(doctor_path, a_server_that_is_away_is_a_problem_of_the_mount)
+{
+	struct doctor_program *program = add_program();
+	const struct doctor_finding *finding;
+
+	strcpy(program->figures, "mount: is_away=0 away_ms=0 "
+	       "server=storage:20490 point=/my mnt\n");
+	cr_expect_null(judge_programs("server-away"));
+	strcpy(program->figures, "mount: is_away=1 away_ms=2500 "
+	       "server=storage:20490 point=/my mnt\n");
+	finding = judge_programs("server-away");
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->severity, DOCTOR_PROBLEM);
+	cr_expect(strstr(finding->text, "/my mnt is away since 2500 ms"), "%s",
+		  finding->text);
+	cr_expect(strstr(finding->advice, "rdmafs doctor storage:20490"));
+}
+
 Test(doctor_path, a_peer_that_does_not_acknowledge_is_a_problem)
 {
 	struct doctor_program *program = add_program();

@@ -129,16 +129,9 @@ has_counted() {
 	[ "$(count)" -ge "$1" ]
 }
 
-# doctor_is_cut_off: it says so, and soon.
-doctor_is_cut_off() {
-	step "the doctor, cut off"
-	diagnose 1 "$RDMAFS" doctor -o "$1" "$ADDRESS"
-	found 'PROBLEM .*\[(no-answer|cm-no-route|no-route)\]'
-}
-
 # A mount that gives up: nothing hangs, and what can't be done is told as an I/O
 # error.
-mount_gives_up() { # OPTIONS DOCTOR_OPTIONS
+mount_gives_up() { # OPTIONS
 	local cut_at
 	start_writer "$1"
 	cut_cable
@@ -153,7 +146,9 @@ mount_gives_up() { # OPTIONS DOCTOR_OPTIONS
 		fail "a mount without a server lists"
 	grep -q 'Input/output error' "$T/listing" ||
 		fail "not an I/O error: $(cat "$T/listing")"
-	doctor_is_cut_off "$2"
+	step "the doctor, cut off"
+	diagnose 1 "$RDMAFS" doctor -o mount_timeo=2 "$ADDRESS"
+	found 'PROBLEM .*\[(no-answer|cm-no-route|no-route)\]'
 	step "unmounting a mount without a server"
 	umount_at "$M"
 	join_cable
@@ -182,13 +177,9 @@ mount_waits() { # OPTIONS
 }
 
 step "the cable is cut under a writer"
-if "$RDMAFS" --help | grep -qw soft; then
-	mount_waits "rpc_timeo=$ANSWER_S"
-	step "the same, giving up"
-	mount_gives_up "soft,timeo=$ANSWER_S,rpc_timeo=$ANSWER_S" mount_timeo=2
-else
-	mount_gives_up "rpc_timeo=$ANSWER_S" timeo=2
-fi
+mount_waits "rpc_timeo=$ANSWER_S"
+step "the same, giving up"
+mount_gives_up "soft,timeo=$ANSWER_S,rpc_timeo=$ANSWER_S"
 
 step "the cable is whole again"
 mount_at "$M" "rpc_timeo=$ANSWER_S"
