@@ -260,6 +260,31 @@ int object_allocate(struct object *object, unsigned int flags, uint64_t offset,
 	return 0;
 }
 
+/*
+ * lseek() in the data file.  It may end before the inode does, inside of a block:
+ * the rest of that block is as the block is, for holes are whole blocks.
+ */
+static off_t seek_blocks(int fd, uint64_t offset, int whence)
+{
+	enum { LOCAL_BLOCK = 4096 };
+	uint64_t end, block_end, from = offset;
+	struct stat st;
+	off_t at;
+
+	if (fstat(fd, &st) < 0)
+		return -1;
+	end = (uint64_t)st.st_size;
+	block_end = rf_align_up(end, LOCAL_BLOCK);
+	if (offset >= end && offset < block_end)
+		from = end - 1;
+	at = lseek(fd, (off_t)from, whence);
+	if (at < 0)
+		return at;
+	if ((uint64_t)at == end)
+		return (off_t)block_end;
+	return (off_t)rf_max_u64((uint64_t)at, offset);
+}
+
 int object_seek(struct object *object, uint64_t offset, bool is_hole,
 		uint64_t file_size, uint64_t *out)
 {
@@ -271,8 +296,8 @@ int object_seek(struct object *object, uint64_t offset, bool is_hole,
 	fd = object_fd(object, false);
 	if (fd < 0 && fd != -ENOENT)
 		return fd;
-	at = fd < 0 ? -1 : lseek(fd, (off_t)offset,
-				 is_hole ? SEEK_HOLE : SEEK_DATA);
+	at = fd < 0 ? -1 : seek_blocks(fd, offset,
+				       is_hole ? SEEK_HOLE : SEEK_DATA);
 	if (fd >= 0 && at < 0 && errno != ENXIO)
 		return -errno;
 	if (at < 0) {			/* beyond the data file: a hole */

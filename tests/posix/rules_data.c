@@ -331,6 +331,10 @@ static void holes_take_no_blocks(void)
 	TRUE(stat_of(b("f")).st_blocks < 1000);
 	EQUAL(lseek(fd, 0, SEEK_HOLE), 0);
 	TRUE(lseek(fd, 0, SEEK_DATA) > 99 << 20);
+	/* A block is data to its end, however few of its bytes were written. */
+	MUST(ftruncate(fd, 200 << 20));
+	EQUAL(lseek(fd, 100 << 20, SEEK_HOLE) % PAGE, 0);
+	EQUAL(lseek(fd, (100 << 20) + 100, SEEK_DATA), (100 << 20) + 100);
 	MUST(ftruncate(fd, 0));
 	MUST(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 1 << 20));
 	EQUAL(stat_of(b("f")).st_size, 0);

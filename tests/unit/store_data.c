@@ -236,9 +236,17 @@ STORE_TEST(data_and_holes_are_found_within_the_size)
 	set_size(4 << 20);
 	cr_assert_eq(object_seek(object, 0, false, 4 << 20, &at), 0);
 	cr_assert_eq(at, 1 << 20);
+	/* The data file ends behind the byte; the block is data to its end. */
 	cr_assert_eq(object_seek(object, at, true, 4 << 20, &at), 0);
-	cr_assert_gt(at, 1 << 20);
-	cr_assert_leq(at, (1 << 20) + 4096);
+	cr_assert_eq(at, (1 << 20) + 4096);
+	cr_assert_eq(object_seek(object, (1 << 20) + 9, true, 4 << 20, &at), 0);
+	cr_assert_eq(at, (1 << 20) + 4096);
+	cr_assert_eq(object_seek(object, (1 << 20) + 9, false, 4 << 20, &at), 0);
+	cr_assert_eq(at, (1 << 20) + 9);
+	cr_assert_eq(object_seek(object, 0, true, (1 << 20) + 9, &at), 0);
+	cr_assert_eq(at, 0);
+	cr_assert_eq(object_seek(object, 1 << 20, true, (1 << 20) + 9, &at), 0);
+	cr_assert_eq(at, (1 << 20) + 9);
 	cr_assert_eq(object_seek(object, 3 << 20, true, 4 << 20, &at), 0);
 	cr_assert_eq(at, 3 << 20);
 	cr_assert_eq(object_seek(object, 3 << 20, false, 4 << 20, &at), -ENXIO);
