@@ -142,7 +142,7 @@ test:
 
 CONFORMANCE := $(filter $(BUILD)/tests/fabric/conformance_% \
 	$(BUILD)/tests/fabric/verbs_%,$(UNIT))
-test-rdma: all $(CONFORMANCE)
+test-rdma: all $(CONFORMANCE) $(BUILD)/tests/tools/rping_peer
 	$(Q)BUILD='$(BUILD)' scripts/test-rdma $(T)
 
 try:

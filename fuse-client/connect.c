@@ -75,6 +75,7 @@ static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
 {
 	fs->limits = *rf_client_limits(fs->client);
 	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
+	fs->grant_ms = reply->grant_ms;
 	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
 	fs->lease_ms = reply->lease_ms;
 }

@@ -146,6 +146,7 @@ struct request {
 
 	/* the message */
 	struct rf_call call;
+	uint64_t sent_ns;		/* no grant of its answer is older */
 	struct rf_buf *msg;		/* kept for good */
 	struct rf_enc enc;
 	answered_fn answered;
@@ -317,6 +318,7 @@ struct fs {
 	struct rf_client *client;	/* NULL: closed */
 	struct rf_hello_limits limits;
 	bool has_crc;
+	uint32_t grant_ms;		/* a grant's term; 0: it has none */
 	bool has_windows;		/* the server; else its keys can't be
 					 * invalidated */
 	bool is_open;			/* HELLO succeeded */
@@ -621,6 +623,10 @@ void lock_wait_settle(struct lock_wait *wait, int err);
 struct lock_wait *lock_waits_next(struct fs *fs, uint32_t *index);
 /* The connection is lost, or about to be closed. */
 void lock_waits_lose(struct fs *fs);
+
+/* Before this moment a request was sent whose grants are not used any more; 0:
+ * they have no term. */
+uint64_t request_oldest_ns(const struct fs *fs);
 
 /* ---- pull.c -------------------------------------------------------------- */
 

@@ -9,7 +9,8 @@
  *
  * When it fails.  A full work queue: again at the end of a turn.  A wrong
  * checksum: EIO and was_damaged, one line in the log; the grant is given back.
- * A lost connection took the grants along: EAGAIN, ask for the data anew.
+ * A lost connection took the grants along, or they are too old to be used: EAGAIN,
+ * ask for the data anew.
  */
 #include "fs.h"
 
@@ -113,9 +114,16 @@ static unsigned int build(struct request *r)
 /* False: the work queue is full. */
 static bool post(struct request *r)
 {
-	unsigned int count = build(r);
+	unsigned int count;
 	int err;
 
+	/* We were held up: it may have been taken back. */
+	if (r->sent_ns < request_oldest_ns(r->fs)) {
+		return_grants(r);
+		finish(r, loss(r));
+		return true;
+	}
+	count = build(r);
 	r->op.done = pull_done;
 	err = r->fs->client ? rf_client_post(r->fs->client, r->works, count)
 			    : -ENOTCONN;

@@ -395,9 +395,19 @@ static void call_queued(struct rf_call *call)
 {
 	struct request *r = rf_container_of(call, struct request, call);
 
+	/* It makes its grants later than this. */
+	r->sent_ns = rf_reactor_now_ns(r->fs->reactor);
 	request_set_state(r, REQUEST_QUEUED);
 	if (r == r->fs->lock_poll && r->fs->is_leaving)
 		interrupt_cancel(r);
+}
+
+uint64_t request_oldest_ns(const struct fs *fs)
+{
+	uint64_t now_ns = rf_reactor_now_ns(fs->reactor);
+	uint64_t half_ns = fs->grant_ms * UINT64_C(1000000) / 2;
+
+	return half_ns && now_ns > half_ns ? now_ns - half_ns : 0;
 }
 
 void request_send(struct request *r, answered_fn answered)
@@ -421,6 +431,7 @@ void request_send(struct request *r, answered_fn answered)
 	r->call.msg = r->msg;
 	r->call.msg_size = (uint32_t)size;
 	r->call.identity = r->identity;
+	r->sent_ns = rf_reactor_now_ns(r->fs->reactor);
 	request_set_state(r, REQUEST_CALLING);
 	rf_client_submit(r->fs->client, &r->call);
 	interrupt_watch(r);

@@ -7,21 +7,24 @@
 
 #include <errno.h>
 
-static void push(struct slots *slots, const struct rf_grant *slot)
+static void push(struct slots *slots, const struct rf_grant *slot,
+		 uint64_t since_ns)
 {
 	if (slots->smallest == 0 || slot->size < slots->smallest)
 		slots->smallest = slot->size;
+	slots->since_ns[slots->free_count] = since_ns;
 	slots->free[slots->free_count++] = *slot;
 }
 
-unsigned int slots_add(struct slots *slots, const rf_grants_t *grants)
+unsigned int slots_add(struct slots *slots, const rf_grants_t *grants,
+		       uint64_t since_ns)
 {
 	unsigned int added = 0;
 
 	for (unsigned int i = 0; i < grants->count; i++) {
 		if (slots->count == SLOTS_MAX || grants->v[i].size == 0)
 			continue;
-		push(slots, &grants->v[i]);
+		push(slots, &grants->v[i], since_ns);
 		slots->count++;
 		added++;
 	}
@@ -61,7 +64,7 @@ static bool has(const rf_grants_t *grants, unsigned int count, uint32_t id)
 }
 
 int slots_return(struct slots *slots, const rf_grants_t *taken,
-		 const rf_grants_t *rearmed)
+		 const rf_grants_t *rearmed, uint64_t since_ns)
 {
 	RF_ASSERT(slots->count >= taken->count);
 	if (rearmed->count > taken->count)
@@ -75,13 +78,33 @@ int slots_return(struct slots *slots, const rf_grants_t *taken,
 			return -EBADMSG;
 	}
 	for (unsigned int i = rearmed->count; i-- > 0;)
-		push(slots, &rearmed->v[i]);
+		push(slots, &rearmed->v[i], since_ns);
 	slots->count -= taken->count - rearmed->count;
 	return 0;
 }
 
 void slots_untake(struct slots *slots, const rf_grants_t *taken)
 {
-	for (unsigned int i = taken->count; i-- > 0;)
+	for (unsigned int i = taken->count; i-- > 0;) {
+		slots->since_ns[slots->free_count] = 0;
 		slots->free[slots->free_count++] = taken->v[i];
+	}
+}
+
+unsigned int slots_give_up(struct slots *slots, uint64_t before_ns,
+			   uint32_t ids[SLOTS_MAX])
+{
+	unsigned int kept = 0, count = 0;
+
+	for (unsigned int i = 0; i < slots->free_count; i++) {
+		if (slots->since_ns[i] < before_ns) {
+			ids[count++] = slots->free[i].id;
+			continue;
+		}
+		slots->since_ns[kept] = slots->since_ns[i];
+		slots->free[kept++] = slots->free[i];
+	}
+	slots->free_count = kept;
+	slots->count -= count;
+	return count;
 }

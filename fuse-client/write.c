@@ -92,7 +92,7 @@ static int take_slots_back(struct request *r, const rf_grants_t *rearmed)
 	/* They are of a former connection. */
 	if (r->call.was_voided)
 		return 0;
-	err = slots_return(&r->fs->slots, &r->taken, rearmed);
+	err = slots_return(&r->fs->slots, &r->taken, rearmed, r->sent_ns);
 
 	r->taken.count = 0;
 	if (err)
@@ -361,14 +361,52 @@ static bool is_denied(const struct fs *fs)
 		rf_reactor_now_ns(fs->reactor) < fs->slots_retry_ns);
 }
 
+static void drop_answered(struct request *r, struct rf_dec *reply)
+{
+	struct rf_results results;
+
+	request_results(r, reply, RF_OP_DROP_SLOTS, &results);
+	request_end(r);
+}
+
+/* The server takes them for free as soon as it needs them, so it is no harm if
+ * there is nothing to tell it with. */
+static void drop_slots(struct fs *fs, const uint32_t *ids, unsigned int count)
+{
+	uint8_t bytes[SLOTS_MAX * 4];
+	const struct rf_args args = {
+		.code = RF_OP_DROP_SLOTS,
+		.drop_slots = { { bytes, count * 4 } },
+	};
+	struct request *r = request_spare(fs);
+
+	if (!r || !request_begin(r))
+		return;
+	for (unsigned int i = 0; i < count; i++)
+		rf_store_u32(bytes + i * 4, ids[i]);
+	request_put(r, &args);
+	request_send(r, drop_answered);
+}
+
+static void give_up_old_slots(struct fs *fs)
+{
+	uint32_t ids[SLOTS_MAX];
+	unsigned int count =
+		slots_give_up(&fs->slots, request_oldest_ns(fs), ids);
+
+	if (count > 0)
+		drop_slots(fs, ids, count);
+}
+
 /* Choose how much goes next, and take slots for it.  False: wait. */
 static bool choose_size(struct request *r)
 {
 	struct fs *fs = r->fs;
 	uint32_t left = r->write.size - r->write.done;
-	uint32_t inline_max = fs->limits.inline_max;
-	uint32_t reach = slots_reach(&fs->slots);
+	uint32_t inline_max = fs->limits.inline_max, reach;
 
+	give_up_old_slots(fs);
+	reach = slots_reach(&fs->slots);
 	if (!r->write.is_xattr)
 		left = (uint32_t)rf_min_u64(left, fs->limits.block_max);
 	r->write.is_inline = left <= inline_max || is_denied(fs);
@@ -389,7 +427,8 @@ static void slots_answered(struct request *r, struct rf_dec *reply)
 
 	fs->is_asking_slots = false;
 	if (!err)
-		added = slots_add(&fs->slots, &results.slots.slots);
+		added = slots_add(&fs->slots, &results.slots.slots,
+				  r->sent_ns);
 	if (added == 0) {
 		fs->slots_denied++;
 		fs->slots_retry_ns = rf_reactor_now_ns(fs->reactor) +

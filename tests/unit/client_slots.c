@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-enum { SLOT_SIZE = 1000 };
+enum { SLOT_SIZE = 1000, NOW = 1000 };
 
 static struct slots slots;
 
@@ -26,7 +26,7 @@ static void with_three(void)
 	rf_grants_t three = grants_of(1, 3, 100);
 
 	memset(&slots, 0, sizeof(slots));
-	cr_assert_eq(slots_add(&slots, &three), 3);
+	cr_assert_eq(slots_add(&slots, &three, NOW), 3);
 }
 
 TestSuite(client_slots, .init = with_three);
@@ -57,7 +57,7 @@ Test(client_slots, they_come_back_with_the_key_of_the_answer)
 	slots_take(&slots, SLOT_SIZE, &taken);
 	rearmed = taken;
 	rearmed.v[0].rkey = 101;
-	cr_assert_eq(slots_return(&slots, &taken, &rearmed), 0);
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW), 0);
 	slots_take(&slots, SLOT_SIZE, &taken);
 	cr_assert_eq(taken.v[0].id, rearmed.v[0].id);
 	cr_assert_eq(taken.v[0].rkey, 101);
@@ -68,7 +68,7 @@ Test(client_slots, those_that_do_not_come_back_are_gone)
 	rf_grants_t taken, rearmed = { .count = 0 };
 
 	slots_take(&slots, 2 * SLOT_SIZE, &taken);
-	cr_assert_eq(slots_return(&slots, &taken, &rearmed), 0);
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW), 0);
 	cr_assert_eq(slots.count, 1);
 	cr_assert_eq(slots_reach(&slots), SLOT_SIZE);
 }
@@ -78,9 +78,9 @@ Test(client_slots, an_answer_can_not_bring_others)
 	rf_grants_t taken, rearmed = grants_of(9, 1, 1);
 
 	slots_take(&slots, SLOT_SIZE, &taken);
-	cr_assert_eq(slots_return(&slots, &taken, &rearmed), -EBADMSG);
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW), -EBADMSG);
 	rearmed = grants_of(1, 3, 1);
-	cr_assert_eq(slots_return(&slots, &taken, &rearmed), -EBADMSG);
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW), -EBADMSG);
 	cr_assert_eq(slots.free_count, 2);
 }
 
@@ -91,7 +91,7 @@ Test(client_slots, one_can_not_come_back_twice)
 	slots_take(&slots, 2 * SLOT_SIZE, &taken);
 	rearmed = taken;
 	rearmed.v[1] = rearmed.v[0];
-	cr_assert_eq(slots_return(&slots, &taken, &rearmed), -EBADMSG);
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW), -EBADMSG);
 	cr_assert_eq(slots.free_count, 1);
 }
 
@@ -105,6 +105,31 @@ Test(client_slots, a_message_that_never_left_gives_them_back_as_they_were)
 	cr_assert_eq(slots.count, 3);
 }
 
+Test(client_slots, those_that_lay_free_too_long_are_given_up)
+{
+	rf_grants_t taken, rearmed;
+	uint32_t ids[SLOTS_MAX];
+
+	/* One is used, and comes back younger. */
+	slots_take(&slots, SLOT_SIZE, &taken);
+	rearmed = taken;
+	cr_assert_eq(slots_return(&slots, &taken, &rearmed, NOW + 10), 0);
+	cr_assert_eq(slots_give_up(&slots, NOW, ids), 0);
+	cr_assert_eq(slots_give_up(&slots, NOW + 1, ids), 2);
+	cr_assert_neq(ids[0], ids[1]);
+	cr_assert_eq(slots.free_count, 1);
+	cr_assert_eq(slots.count, 1);
+	cr_assert_eq(slots_take(&slots, SLOT_SIZE, &taken), 1);
+	cr_assert_eq(taken.v[0].id, rearmed.v[0].id);
+	cr_assert_neq(taken.v[0].id, ids[0]);
+	cr_assert_neq(taken.v[0].id, ids[1]);
+	/* What is taken is not touched; what never left is of unknown age. */
+	cr_assert_eq(slots_give_up(&slots, NOW + 100, ids), 0);
+	slots_untake(&slots, &taken);
+	cr_assert_eq(slots_give_up(&slots, 1, ids), 1);
+	cr_assert_eq(slots.count, 0);
+}
+
 Test(client_slots, there_is_a_most)
 {
 	rf_grants_t many;
@@ -113,7 +138,7 @@ Test(client_slots, there_is_a_most)
 	memset(&slots, 0, sizeof(slots));
 	for (uint32_t i = 0; i < SLOTS_MAX; i += 10) {
 		many = grants_of(i, 10, 1);
-		added += slots_add(&slots, &many);
+		added += slots_add(&slots, &many, NOW);
 	}
 	cr_assert_eq(added, SLOTS_MAX);
 	cr_assert_eq(slots.count, SLOTS_MAX);

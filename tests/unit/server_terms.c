@@ -129,7 +129,7 @@ SCENARIO(a_read_past_its_term_under_pressure_finds_a_dead_key)
 	cr_assert_geq(rig.server->staging.taken_back, 1);
 	before = refusals();
 	cr_assert_neq(sfetch(&client, &grants[0], out), 0);
-	srig_until(&rig, client.closed && rig.server->session_count == 1);
+	srig_until(&rig, sclient_is_lost(&client));
 	cr_assert_gt(refusals(), before);
 	take_and_check(&other, &waiting);
 	sclient_bye(&other);
@@ -244,7 +244,7 @@ SCENARIO(idle_slots_are_taken_back_for_a_session_that_has_none)
 		theirs[0].addr, theirs[0].rkey, 100 }), 0);
 	spoke(&client, &(struct rf_remote){ slots[0].addr, slots[0].rkey,
 					    100 });
-	srig_until(&rig, client.closed && rig.server->session_count == 1);
+	srig_until(&rig, sclient_is_lost(&client));
 	sclient_bye(&other);
 	srig_close(&rig);
 }
