@@ -157,6 +157,9 @@ int exec_op_lock_events(struct exec *e)
 	if (session->lock_poll && session->lock_poll != e)
 		exec_interrupt_soon(session->lock_poll, RF_ST_CANCELED);
 	session->lock_poll = NULL;
+	/* Of the server before this one; now, for later there may be as many. */
+	if (e->args.lock_events.seen > session->locks.last_event)
+		e->args.lock_events.seen = 0;
 	give_events(e);
 	if (e->results.lock_events.events.size > 0 ||
 	    !locks_waits(&session->locks))

@@ -20,7 +20,7 @@ same_as_here() {
 	diff "$T/want" "$T/got" || fail "$1: not as on a local file system"
 }
 
-start_server
+start_server --lease-ms 2000
 mount_at "$A"
 pid_a=$CLIENT_PID
 same_as_here "one mount" "$A" "$A"
@@ -35,7 +35,27 @@ for ((i = 0; i < rounds; i++)); do
 	equal "$(tail -n 1 "$T/got")" "relay: 0 failed, sum 1600"
 done
 
-# A mount that is killed leaves no lock behind, and whoever waits goes on.
+# A server that is started anew knows who had what, and who waits for it.
+exec 3>"$A/kept" 4>"$A/given"
+flock 3
+flock 4
+flock "$B/given" true &
+waiter=$!
+wait_until "the wait for a lock" grep -q "^[0-9]* 0x" "/proc/$waiter/syscall"
+kill_server
+start_server --lease-ms 30000 --listen "$ADDRESS"
+! flock -n "$B/kept" true || fail "the server gave a lock away that was held"
+! is_gone "$waiter" || fail "the server gave a lock to who waited for it"
+flock -u 4
+wait_for_end "$waiter" || fail "flock ended with $?"
+flock -u 3
+flock -n "$B/kept" true || fail "an unlock was lost"
+grep -q ' 2 locks reclaimed' "$T/a.log" || fail "the locks were not reclaimed"
+exec 3>&- 4>&-
+stop_server
+start_server --lease-ms 1500 --listen "$ADDRESS"
+
+# A mount that is killed leaves no lock behind its lease, and whoever waits goes on.
 exec 3>"$A/held"
 flock 3
 flock "$B/held" true &

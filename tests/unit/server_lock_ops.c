@@ -132,6 +132,21 @@ SCENARIO(a_wait_holds_nothing_and_its_end_is_told)
 	end_two();
 }
 
+SCENARIO(what_another_server_has_told_hides_no_news)
+{
+	uint32_t open, other_open;
+	rf_handle_t handle = begin_two(scheme, &open, &other_open);
+
+	OK(&handle, OP_LOCK(1, open, 7, EX, 0, ALL));
+	do_other(&handle, (struct rf_args)
+		 OP_LOCK(5, other_open, 7, EX_WAIT, 0, 0));
+	ask_events(&other, 1);
+	srig_until(&rig, events.queued);
+	OK(&handle, OP_UNLOCK(7, 0, 0, ALL));
+	expect_event(5, RF_ST_OK);
+	end_two();
+}
+
 SCENARIO(news_come_at_once_when_nobody_waits)
 {
 	begin(scheme);
