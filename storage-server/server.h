@@ -130,6 +130,8 @@ struct server {
 	uint64_t grace_until_ns;
 	unsigned int grace_waits;	/* clients that may still reclaim */
 	bool has_synced_all;		/* of what was written before the start */
+	struct sync_request record_sync;	/* of the records of clients */
+	bool is_record_syncing, has_new_records;
 
 	bool is_draining, lingers, is_closing, is_stopped, is_hooked;
 	struct rf_task drain_task;

@@ -465,9 +465,7 @@ static enum rf_status admit(struct session *session,
 
 	/* The client must not learn of a session that a restart forgets. */
 	if (!err)
-		err = store_put_client(server->store, &session->record);
-	if (!err)
-		err = store_flush(server->store);
+		err = session_put_record(session);
 	if (err)
 		return rf_status_from_errno(err);
 	err = session_lend_on(session, admission, rf_greeter_ep(greeter));

@@ -146,6 +146,9 @@ bool session_is_ready(struct session *session);
 enum rf_status session_resume(struct session *session,
 			      struct rf_greeter *greeter,
 			      const struct admission *admission);
+/* Write its record to the log, which survives this process; to the platter soon,
+ * for a session that only reads must survive the machine as well. */
+int session_put_record(struct session *session);
 /* Of the channel: a slot with a kept answer is used again. */
 void session_resent(struct session *session, uint16_t slot, bool is_resent);
 

@@ -214,6 +214,43 @@ bool session_is_ready(struct session *session)
 	return false;
 }
 
+/* ---- its record --------------------------------------------------------- */
+
+static void sync_records(struct server *server);
+
+static void records_synced(struct sync_request *sync, int err)
+{
+	struct server *server = rf_container_of(sync, struct server,
+						record_sync);
+
+	(void)err;	/* it was logged; the log's next sync has it, too */
+	server->is_record_syncing = false;
+	if (server->has_new_records)
+		sync_records(server);
+}
+
+static void sync_records(struct server *server)
+{
+	server->has_new_records = server->is_record_syncing;
+	if (server->is_record_syncing)
+		return;
+	server->is_record_syncing = true;
+	server->record_sync = (struct sync_request){ .done = records_synced };
+	store_sync(server->store, &server->record_sync);
+}
+
+int session_put_record(struct session *session)
+{
+	struct server *server = session->server;
+	int err = store_put_client(server->store, &session->record);
+
+	if (!err)
+		err = store_flush(server->store);
+	if (!err)
+		sync_records(server);
+	return err;
+}
+
 /* ---- RESUME ------------------------------------------------------------- */
 
 /* The later of both, as numbers that wrap, and one more. */
@@ -224,15 +261,10 @@ static uint32_t next_epoch(uint32_t ours, uint32_t theirs)
 	return last + 1 ? last + 1 : 1;
 }
 
-/* Durable before the client learns of it. */
 static int begin_epoch(struct session *session, uint32_t theirs)
 {
-	struct store *store = session->server->store;
-	int err;
-
 	session->record.epoch = next_epoch(session->record.epoch, theirs);
-	err = store_put_client(store, &session->record);
-	return err ? err : store_flush(store);
+	return session_put_record(session);
 }
 
 static void fill_reply(struct session *session, struct rf_resume_reply *reply)

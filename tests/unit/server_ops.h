@@ -41,6 +41,8 @@ static void begin(const char *scheme)
 {
 	srig_open(&rig, scheme);
 	sclient_open(&rig, &client, "data");
+	/* A sync that nobody asked for, of its record. */
+	srig_until(&rig, !rig.server->is_record_syncing);
 }
 
 static void end(void)

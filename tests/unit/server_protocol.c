@@ -198,6 +198,7 @@ SCENARIO(a_write_is_synced_when_it_or_its_open_or_the_server_says_so)
 	srig_set(&rig, "durability", "strict");
 	srig_start(&rig);
 	sclient_open(&rig, &client, "data");
+	srig_until(&rig, !rig.server->is_record_syncing);
 	before = syncs();
 	OK(&client.root, OP_MKDIR("d"));
 	cr_assert_eq(syncs(), before + 1);

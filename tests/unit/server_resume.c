@@ -633,6 +633,20 @@ SCENARIO(the_grace_period_ends_by_time_and_the_lease_after_it)
 	end_raw();
 }
 
+/* By itself, for a client that only reads never asks for a sync. */
+SCENARIO(the_record_of_a_client_goes_to_the_platter)
+{
+	struct store_stats before, after;
+
+	srig_open(&rig, scheme);
+	store_stats(rig.server->store, &before);
+	raws_open(&rig, &raws);
+	srig_until(&rig, (store_stats(rig.server->store, &after),
+			  after.sync_requests > before.sync_requests &&
+			  !rig.server->is_record_syncing));
+	end_raw();
+}
+
 SCENARIO(a_first_start_has_no_grace_period)
 {
 	begin(scheme);
