@@ -75,6 +75,9 @@ static void take_turn(struct greeting *greeting, struct session *session)
 	}
 	session->resumer = greeting;
 	greeting->session = session;
+	/* The client is back: it waits for us, not we for it. */
+	if (rf_timer_is_started(&session->lease_timer))
+		session_start_lease(session);
 }
 
 static void let_go(struct greeting *greeting)

@@ -168,6 +168,10 @@ static void lease_over(struct rf_timer *timer)
 	struct session *session = rf_container_of(timer, struct session,
 						  lease_timer);
 
+	if (session->resumer) {
+		session_start_lease(session);	/* it waits for us */
+		return;
+	}
 	session->server->figures.expired++;
 	session_expire(session, "it did not come back in time; what it had "
 		       "open is closed");
