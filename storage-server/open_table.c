@@ -63,7 +63,7 @@ static int grow(struct open_table *table)
 		return -ENOMEM;
 	table->v = v;
 	for (uint32_t i = capacity; i-- > table->capacity; ) {
-		v[i] = (struct open){ .inode = 0 };
+		v[i] = (struct open){ .generation = table->first_generation };
 		list_free(table, i);
 	}
 	table->capacity = capacity;
@@ -166,6 +166,14 @@ void open_table_remove(struct open_table *table, uint32_t id)
 	open->is_used = false;
 	list_free(table, id & 0xffff);
 	table->count--;
+}
+
+uint32_t open_table_in_place(const struct open_table *table, uint32_t id)
+{
+	uint32_t index = id & 0xffff;
+
+	return index < table->capacity && table->v[index].is_used
+	       ? id_of(table, index) : 0;
 }
 
 uint32_t open_table_walk(const struct open_table *table, uint32_t *at)

@@ -35,6 +35,7 @@ struct open_table {
 	uint32_t limit;
 	uint32_t count;
 	uint32_t first_free;
+	uint16_t first_generation;	/* places that were never used are of it */
 };
 
 void open_table_init(struct open_table *table, uint32_t limit);
@@ -61,6 +62,9 @@ struct open *open_table_find(struct open_table *table, uint32_t id);
 /* Also one that was released and still has users. */
 struct open *open_table_find_any(struct open_table *table, uint32_t id);
 void open_table_remove(struct open_table *table, uint32_t id);
+
+/* The id of the one that has the place of id, or 0. */
+uint32_t open_table_in_place(const struct open_table *table, uint32_t id);
 
 /* The id of the first one at index *at or later, or 0; moves *at beyond it. */
 uint32_t open_table_walk(const struct open_table *table, uint32_t *at);

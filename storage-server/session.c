@@ -114,15 +114,31 @@ void session_release_all(struct session *session)
 		session_release(session, id);
 }
 
+/*
+ * An open that was restored only because an old answer made it may have been
+ * released since, and its place given to this one.
+ */
+static void make_place(struct session *session, uint32_t id)
+{
+	uint32_t other = open_table_in_place(&session->opens, id);
+	const struct open *open = open_table_find(&session->opens, other);
+
+	if (other != id && open && open->kept_slot)
+		session_release(session, other);
+}
+
 int session_reclaim(struct session *session, const struct open_proof *proof)
 {
 	struct open_table *opens = &session->opens;
 	struct store *store = session->server->store;
-	uint32_t count = opens->count;
 	struct open *open;
-	int err = open_table_restore(opens, proof->open, proof->inode,
-				     proof->flags);
+	uint32_t count;
+	int err;
 
+	make_place(session, proof->open);
+	count = opens->count;
+	err = open_table_restore(opens, proof->open, proof->inode,
+				 proof->flags);
 	if (err)
 		return err;
 	if (opens->count > count)

@@ -67,6 +67,14 @@ static int find_record(struct session *session, unsigned int slot,
 
 /* ---- opens of kept answers ---------------------------------------------- */
 
+/* A later open has its place, so it was released, by an answer that is gone. */
+static bool is_outdated(const struct session *session, uint32_t id)
+{
+	uint32_t other = open_table_in_place(&session->opens, id);
+
+	return other != 0 && (int16_t)((other >> 16) - (id >> 16)) > 0;
+}
+
 static void make_provisional(struct session *session, uint16_t slot,
 			     const struct reply_open *made)
 {
@@ -79,7 +87,8 @@ static void make_provisional(struct session *session, uint16_t slot,
 	struct open *open = open_table_find(&session->opens, made->open);
 
 	/* Reclaimed since, or on an earlier connection. */
-	if (open || session_reclaim(session, &proof))
+	if (open || is_outdated(session, made->open) ||
+	    session_reclaim(session, &proof))
 		return;
 	open = open_table_find(&session->opens, made->open);
 	open->kept_slot = (uint16_t)(slot + 1);
@@ -431,6 +440,9 @@ static int load(const struct client_record *record, void *context)
 		 record->host);
 	session->is_restored = session->must_reclaim = true;
 	session->is_doubtful = store_lost_power(server->store);
+	/* A RELEASE from before must not find an open from after. */
+	rf_random(&session->opens.first_generation,
+		  sizeof(session->opens.first_generation));
 	server->session_count++;
 	rf_list_push(&server->sessions, &session->link);
 	restore_opens(session);

@@ -538,6 +538,82 @@ SCENARIO(an_open_that_the_client_let_go_does_not_come_back)
 	end_raw();
 }
 
+/*
+ * A slot that is not used any more keeps the answer that made an open, long after
+ * another slot has released it and its place is another's.
+ */
+static void outlived_open(uint16_t old_slot, bool is_lost)
+{
+	rf_handle_t handle, live;
+	uint32_t old, open = 0;
+	uint64_t tag = 0;
+
+	handle = make("old", RW, old_slot, 1, &old, NULL);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, &handle, OP_RELEASE(old)), RF_ST_OK);
+	if (is_lost) {
+		RAWS_LOSE(&raws, 2, 2, ROOT, OP_CREATE("live", RW));
+	} else {
+		live = make("live", RW, 2, 2, &open, &tag);
+		cr_assert_eq(open & 0xffff, old & 0xffff);
+		cr_assert_eq(RAWS_RUN(&raws, 2, 3, ROOT, OP_MKDIR("d")),
+			     RF_ST_OK);
+	}
+	come_back(RESTART);
+	if (is_lost) {
+		reclaim_done(2);
+		cr_assert_eq(RAWS_RUN(&raws, 2, 2, ROOT,
+				      OP_CREATE("live", RW)), RF_ST_OK);
+		open = RAWS_RES(&raws, 0, create).open;
+		live = RAWS_RES(&raws, 0, create).handle;
+		cr_assert_eq(open & 0xffff, old & 0xffff);
+	} else {
+		reclaim(&live, open, RW, tag, 1, RF_ST_OK);
+		reclaim_done(2);
+	}
+	/* The old one's slot is used again: that is no news of the live one. */
+	cr_assert_eq(RAWS_RUN(&raws, old_slot, 2, ROOT, OP_LOOKUP("live")),
+		     RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 4, 1, &live,
+			      OP_WRITE(open, 0, 0, "alive", 5)), RF_ST_OK);
+	cr_assert_eq(store_open_count(rig.server->store, handle.inode), 0);
+}
+
+SCENARIO(an_open_is_reclaimed_although_an_old_answer_has_its_place)
+{
+	begin_raw(scheme);
+	outlived_open(1, false);
+	end_raw();
+}
+
+SCENARIO(of_two_kept_answers_for_one_place_the_later_counts)
+{
+	for (uint16_t old_slot = 1; old_slot <= 3; old_slot += 2) {
+		begin_raw(scheme);
+		outlived_open(old_slot, true);
+		end_raw();
+	}
+}
+
+/* Closed while the server was away, and opened again before RELEASE goes. */
+SCENARIO(a_release_from_before_a_restart_finds_no_open_from_after)
+{
+	rf_handle_t handle;
+	uint32_t before, open;
+
+	begin_raw(scheme);
+	handle = make("a", RW, 1, 1, &before, NULL);
+	cr_assert_eq(RAWS_RUN(&raws, 1, 2, ROOT, OP_MKDIR("d")), RF_ST_OK);
+	come_back(RESTART);
+	reclaim_done(1);
+	cr_assert_eq(RAWS_RUN(&raws, 1, 3, &handle, OP_OPEN(RW)), RF_ST_OK);
+	open = RAWS_RES(&raws, 0, open).open;
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, &handle, OP_RELEASE(before)),
+		     RF_ST_BADF);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 2, &handle,
+			      OP_WRITE(open, 0, 0, "alive", 5)), RF_ST_OK);
+	end_raw();
+}
+
 /* ---- the grace period --------------------------------------------------- */
 
 SCENARIO(files_without_a_name_are_kept_until_the_grace_period_ends)
@@ -690,6 +766,43 @@ SCENARIO(a_client_that_stays_away_is_fenced)
 	cr_assert_eq(raws_resume(&raws), RF_ST_BAD_EPOCH);
 	raws_cut(&raws);
 	srig_close(&rig);
+}
+
+/* Its last requests, or a sync, may take longer than a lease. */
+SCENARIO(a_client_that_waits_to_resume_is_not_away)
+{
+	uint8_t message[RF_HELLO_SIZE_MAX], proof[RF_PROOF_SIZE];
+	struct session *session;
+	unsigned int come;
+	uint64_t end_ns;
+	uint32_t open;
+	int size;
+
+	srig_init(&rig, scheme);
+	srig_set(&rig, "lease-ms", "200");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	make("a", RW, 1, 1, &open, NULL);
+	session = raws_server_side(&raws);
+	raws_cut(&raws);
+	srig_until(&rig, !session->channel);
+	session->is_syncing = true;
+	come = raws.come;
+	raws_connect(&raws);
+	size = raws_encode_resume(&raws, message, proof);
+	raws_post(&raws, message, (size_t)size);
+	end_ns = rf_now_ns() + UINT64_C(700000000);
+	srig_until(&rig, rf_now_ns() > end_ns);
+	cr_assert_eq(raws.come, come);
+	cr_assert_eq(rig.server->figures.expired, 0);
+	session->is_syncing = false;
+	session_drained(session);
+	srig_until(&rig, raws.come > come && !raws.is_sending);
+	cr_assert_eq(rf_resume_reply_decode(raws.message, raws.header.size,
+					    &raws.resumed), 0);
+	cr_assert_eq(raws.resumed.status, RF_ST_OK);
+	raws.epoch = raws.resumed.epoch;
+	end_raw();
 }
 
 SCENARIO(bye_leaves_nothing_to_resume)
