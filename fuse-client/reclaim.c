@@ -101,8 +101,9 @@ static bool take_opens(struct reclaim_call *rc)
 	while (rc->count < most && fs->reclaim.at < table->used) {
 		struct file *file = table_at(table, ++fs->reclaim.at);
 
-		if (file && file->open && !file_is_dead(fs, file) &&
-		    !file->is_released)
+		/* Also those that were closed meanwhile: their RELEASE is to
+		 * come, and its number must not be another's until then. */
+		if (file && file->open && !file_is_dead(fs, file))
 			rc->files[rc->count++] = file_fh(file);
 	}
 	if (rc->count > 0)
@@ -216,6 +217,8 @@ static bool send_done(struct reclaim_call *rc)
 static void file_is_gone(struct fs *fs, struct file *file)
 {
 	file->is_dead = true;
+	if (file->is_released)
+		return;
 	rf_log(RF_LOG_WARN, "an open file (inode %llu) is gone at %s: EIO to "
 	       "who uses it", (unsigned long long)file->inode->handle.inode,
 	       fs->server);
