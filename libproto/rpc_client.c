@@ -151,7 +151,8 @@ static void rejected(struct rf_ep *ep, const void *data, size_t size)
 		return;
 	}
 	err = rf_status_to_errno(accept.status);
-	client->err = err ? err : -ECONNREFUSED;
+	/* Nothing was proved, so this can't be the session's end (-ESTALE). */
+	client->err = err && err != -ESTALE ? err : -ECONNREFUSED;
 	if (accept.status == RF_ST_BAD_VERSION)
 		snprintf(client->reason, sizeof(client->reason), "the server "
 			 "speaks protocol version %u, we speak %u",
