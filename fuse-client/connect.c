@@ -516,12 +516,17 @@ int connect_session(struct fs *fs)
 
 int connect_again(struct fs *fs, const struct addrinfo *address)
 {
+	const struct sockaddr *from = fs->options.from.ss_family ?
+		(const struct sockaddr *)&fs->options.from : NULL;
 	struct sockaddr_storage to = { 0 };
 	char uri[256];
-	int err = rf_fabric_route(rf_fabric_scheme(fs->fabric),
-				  address->ai_addr, address->ai_addrlen, uri,
-				  sizeof(uri));
+	int err;
 
+	if (from && from->sa_family != address->ai_family)
+		return -ENETUNREACH;
+	err = rf_fabric_route_from(rf_fabric_scheme(fs->fabric), from,
+				   address->ai_addr, address->ai_addrlen, uri,
+				   sizeof(uri));
 	/* All memory is registered with the device that we have. */
 	if (!err && strcmp(uri, fs->fabric_uri) != 0)
 		err = -ENODEV;
