@@ -127,6 +127,13 @@ static void make_place(struct session *session, uint32_t id)
 		session_release(session, other);
 }
 
+/* Written before the machine went down, not synced: its fsync has to tell. */
+static bool may_have_lost(const struct session *session, uint32_t flags)
+{
+	return session->is_restored && flags & RF_OPEN_WRITE &&
+	       store_lost_power(session->server->store);
+}
+
 int session_reclaim(struct session *session, const struct open_proof *proof)
 {
 	struct open_table *opens = &session->opens;
@@ -150,7 +157,9 @@ int session_reclaim(struct session *session, const struct open_proof *proof)
 	open = open_table_find(opens, proof->open);
 	open->kept_slot = 0;
 	if (opens->count > count)
-		open->failures_seen = store_sync_failures(store);
+		open->failures_seen = may_have_lost(session, proof->flags) ?
+				      store_sync_doubted(store) :
+				      store_sync_failures(store);
 	return 0;
 }
 

@@ -445,6 +445,9 @@ void store_sync(struct store *store, struct sync_request *request);
  * asked while too many others failed is given -EIO.  [owner]
  */
 uint64_t store_sync_failures(struct store *store);
+/* The same, so that store_take_failure() says -EIO once: what was written may be
+ * lost. */
+uint64_t store_sync_doubted(struct store *store);
 int store_take_failure(struct store *store, uint64_t inode, uint64_t *seen);
 /* All of the store, data and log: also what a former server has written.  [any]
  * [blocks] */

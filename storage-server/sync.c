@@ -97,6 +97,11 @@ uint64_t store_sync_failures(struct store *store)
 	return count;
 }
 
+uint64_t store_sync_doubted(struct store *store)
+{
+	return store_sync_failures(store) - SYNC_FAILURES - 1;
+}
+
 int store_take_failure(struct store *store, uint64_t inode, uint64_t *seen)
 {
 	struct sync *sync = &store->sync;

@@ -6,6 +6,7 @@
 #include "tests/common/raw_session.h"
 
 #include "storage-server/exec.h"
+#include "storage-server/store_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -611,6 +612,34 @@ SCENARIO(a_release_from_before_a_restart_finds_no_open_from_after)
 		     RF_ST_BADF);
 	cr_assert_eq(RAWS_RUN(&raws, 2, 2, &handle,
 			      OP_WRITE(open, 0, 0, "alive", 5)), RF_ST_OK);
+	end_raw();
+}
+
+/* What was written before a power cut and not synced may be lost: fsync says so,
+ * once. */
+SCENARIO(fsync_after_a_power_cut_does_not_say_durable_of_what_was_before)
+{
+	struct rf_args args = { .code = RF_OP_FSYNC };
+	rf_handle_t handle;
+	uint64_t tag;
+
+	begin_raw(scheme);
+	handle = make("a", RW, 1, 1, &args.fsync.open, &tag);
+	cr_assert_eq(RAWS_RUN(&raws, 1, 2, &handle,
+			      OP_WRITE(args.fsync.open, 0, 0, "gone", 4)),
+		     RF_ST_OK);
+	raws_cut(&raws);
+	srig_stop(&rig);
+	srig_start(&rig);
+	rig.server->store->lost_power = true;
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, RAWS_SLOTS, raws.epoch, NULL,
+			      { .code = RF_OP_IDENTITY,
+				.identity = { .index = 1 } }), RF_ST_OK);
+	reclaim(&handle, args.fsync.open, RW, tag, 1, RF_ST_OK);
+	reclaim_done(2);
+	cr_assert_eq(raws_run(&raws, 2, 1, &handle, &args, 1), RF_ST_IO);
+	cr_assert_eq(raws_run(&raws, 2, 2, &handle, &args, 1), RF_ST_OK);
 	end_raw();
 }
 
