@@ -26,7 +26,9 @@ exec 3<"$M/kept"
 writer=$!
 PIDS+=("$writer")
 is_busy() {
-	[ "$(cat "$T/acknowledged" 2>/dev/null || echo 0)" -ge 50 ]
+	local count
+	count=$(cat "$T/acknowledged" 2>/dev/null)
+	[ "${count:-0}" -ge 50 ]
 }
 wait_until "the writer" is_busy
 kill_server

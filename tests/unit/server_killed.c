@@ -24,6 +24,7 @@
 
 enum {
 	ROUNDS = 12,
+	ROUNDS_MOST = 200,	/* until a kill has caught an append in flight */
 	BUSY_SLOTS = 4,
 	RECORD = 8,			/* bytes of one append */
 	RECORDS_MAX = 200000,
@@ -277,6 +278,7 @@ Test(server_killed, each_append_is_in_the_file_once)
 	const char *text = getenv("RF_SEED");
 	unsigned int seed = text ? (unsigned int)strtoul(text, NULL, 10)
 				 : (unsigned int)time(NULL);
+	unsigned int kills = 0;
 
 	printf("RF_SEED=%u\n", seed);
 	fflush(stdout);
@@ -297,7 +299,7 @@ Test(server_killed, each_append_is_in_the_file_once)
 	/* Nobody has a name for it: the open alone keeps it. */
 	cr_assert_eq(RAWS_RUN(&raws, 7, 2, &raws.reply.root, {
 		.code = RF_OP_UNLINK, .unlink = { sname("log") } }), RF_ST_OK);
-	for (unsigned int round = 0; round < ROUNDS; round++) {
+	for (; kills < ROUNDS || (resent == 0 && kills < ROUNDS_MOST); kills++) {
 		append_for((uint64_t)(rand() % 30000) * 1000);
 		/* What is on its way now counts as lost. */
 		raws.took = NULL;
@@ -308,7 +310,7 @@ Test(server_killed, each_append_is_in_the_file_once)
 		resume();
 	}
 	printf("%llu appends, %u kills, %llu resent\n",
-	       (unsigned long long)acknowledged, ROUNDS,
+	       (unsigned long long)acknowledged, kills,
 	       (unsigned long long)resent);
 	cr_assert_eq(acknowledged, next_number);
 	cr_assert_gt(resent, 0);
