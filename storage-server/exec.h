@@ -196,6 +196,9 @@ struct txn *exec_txn(struct exec *e);
 bool exec_is_dirty(const struct exec *e);
 /* Drop the batch and wait; from the first operation again if it has changes. */
 int exec_suspend(struct exec *e, enum exec_state state, exec_step step);
+/* Does the message name an operation that changes anything?  Its answer has to be
+ * recorded for its slot, which it must keep for that: it can't be QUEUED. */
+bool exec_may_modify(const struct exec *e);
 /* Undo what the message has done so far; it will run again. */
 void exec_rewind(struct exec *e);
 

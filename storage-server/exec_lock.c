@@ -152,7 +152,8 @@ int exec_op_lock_events(struct exec *e)
 {
 	struct session *session = e->session;
 
-	if (exec_is_dirty(e))
+	/* It may be QUEUED, and then no answer can be recorded any more. */
+	if (exec_is_dirty(e) || exec_may_modify(e))
 		return -EINVAL;
 	if (session->lock_poll && session->lock_poll != e)
 		exec_interrupt_soon(session->lock_poll, RF_ST_CANCELED);

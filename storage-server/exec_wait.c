@@ -139,11 +139,7 @@ static void staged(struct staging_waiter *waiter, struct rf_buf *buf)
 		rf_list_push(&e->server->staged, &e->staged_link);
 }
 
-/*
- * Does the message name an operation that changes anything?  Its answer has to be
- * recorded for its slot, which it must keep for that.
- */
-static bool may_modify(const struct exec *e)
+bool exec_may_modify(const struct exec *e)
 {
 	struct rf_dec dec = e->dec_start;
 	struct rf_args args;
@@ -174,7 +170,7 @@ int exec_stage(struct exec *e, uint32_t size, exec_step step)
 		return step(e);
 	exec_drop_marks(e);
 	exec_suspend(e, EXEC_WAITS_STAGING, step);
-	if (e->request->ticket == 0 && !may_modify(e))
+	if (e->request->ticket == 0 && !exec_may_modify(e))
 		rf_request_queue(e->request);
 	return EXEC_WAIT;
 }

@@ -200,6 +200,28 @@ SCENARIO(a_wait_is_ended_by_its_client)
 	end_two();
 }
 
+SCENARIO(a_message_that_changes_something_does_not_wait_for_news)
+{
+	uint32_t open, other_open;
+	rf_handle_t handle = begin_two(scheme, &open, &other_open);
+	const struct rf_args behind[] = {
+		OP_OPEN(RW), { .code = RF_OP_LOCK_EVENTS },
+	};
+	const struct rf_args before[] = {
+		{ .code = RF_OP_LOCK_EVENTS }, OP_OPEN(RW),
+	};
+
+	OK(&handle, OP_LOCK(1, open, 7, EX, 0, ALL));
+	do_other(&handle, (struct rf_args)
+		 OP_LOCK(5, other_open, 7, EX_WAIT, 0, 0));
+	cr_assert_eq(srun(&other, &call, 1, &handle, behind, 2), RF_ST_INVAL);
+	cr_assert_eq(srun(&other, &call, 1, &handle, before, 2), RF_ST_INVAL);
+	OK(&handle, OP_UNLOCK(7, 0, 0, ALL));
+	ask_events(&other, 0);
+	expect_event(5, RF_ST_OK);
+	end_two();
+}
+
 SCENARIO(a_circle_of_sessions_is_refused)
 {
 	uint32_t open, other_open;
