@@ -46,14 +46,30 @@ static bool enter(struct locks *locks, struct lock_wait *wait)
 	return true;
 }
 
+/* Sent again, for its answer was lost with a connection. */
+static bool is_same(const struct lock_request *a, const struct lock_request *b)
+{
+	return a->inode == b->inode && a->owner == b->owner &&
+	       a->kind == b->kind && a->range.start == b->range.start &&
+	       a->range.end == b->range.end &&
+	       a->range.is_exclusive == b->range.is_exclusive;
+}
+
 int lock_wait_add(struct locks *locks, struct lock_session *session,
 		  const struct lock_request *request)
 {
-	struct lock_wait *wait;
+	struct lock_wait *wait = find(&session->waits, request->wait);
 
-	if (request->wait == 0 || find(&session->waits, request->wait) ||
-	    find(&session->settled, request->wait))
+	if (wait && is_same(&wait->request, request))
+		return 0;
+	if (request->wait == 0 || wait)
 		return -EINVAL;
+	/* Its client does not know that it has ended: it waits anew. */
+	wait = find(&session->settled, request->wait);
+	if (wait && !is_same(&wait->request, request))
+		return -EINVAL;
+	if (wait)
+		lock_wait_drop(locks, wait);
 	wait = session->wait_count < LOCK_WAITS_SESSION_MAX ?
 		       lock_pool_take(&locks->waits) : NULL;
 	if (!wait) {

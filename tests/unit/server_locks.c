@@ -586,6 +586,30 @@ Test(server_locks, grace_lets_old_locks_in_first)
 	end();
 }
 
+Test(server_locks, a_lock_that_is_sent_again_waits_once)
+{
+	struct lock_request held = want(1, 0, 0, 5, true);
+	struct lock_request again = want(1, 1, 0, 5, true);
+
+	begin();
+	cr_assert_eq(set(&held), 0);
+	cr_assert_eq(set_waiting(again, 3), 1);
+	cr_assert_eq(set_waiting(again, 3), 1);
+	cr_assert_eq(locks.waits.count, 1);
+	cr_assert_eq(locks_clear(&locks, session_of(0), &held), 0);
+	cr_assert_eq(event_of(session_of(1), 3), 0);
+	/* It is there, whoever knows of it. */
+	cr_assert_eq(set_waiting(again, 3), 0);
+	cr_assert_eq(locks_clear(&locks, session_of(1), &again), 0);
+	cr_assert_eq(set(&held), 0);
+	/* It has ended, and its client does not know. */
+	cr_assert_eq(set_waiting(again, 4), 1);
+	locks_release_open(&locks, session_of(1), 1, again.open);
+	cr_assert_eq(set_waiting(again, 4), 1);
+	cr_assert_eq(event_of(session_of(1), 4), 1);
+	end();
+}
+
 /* ---- limits ------------------------------------------------------------- */
 
 Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
@@ -609,7 +633,7 @@ Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
 	cr_assert_eq(set(&r), 0);
 	for (uint64_t i = 1; i <= LOCK_WAITS_SESSION_MAX; i++)
 		cr_assert_eq(set_waiting(want(1, 2 * i, 0, 0, true), i), 1);
-	cr_assert_eq(set_waiting(want(1, 2, 0, 0, true), 1), -EINVAL);
+	cr_assert_eq(set_waiting(want(1, 4, 0, 0, true), 1), -EINVAL);
 	cr_assert_eq(set_waiting(want(1, 2, 0, 0, true), 99999), -ENOLCK);
 	end();
 }
