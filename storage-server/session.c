@@ -449,6 +449,18 @@ static void fill_record(const struct server *server,
 	snprintf(record->export, sizeof(record->export), "%s", hello->export);
 }
 
+/*
+ * Lock events have other numbers than those of the client's former session, or of
+ * the server before this one: what was seen then hides none of them.
+ */
+static uint64_t first_event(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 struct session *session_make(struct server *server,
 			     const struct client_record *record,
 			     const struct export *export)
@@ -468,6 +480,7 @@ struct session *session_make(struct server *server,
 	session->is_closed = true;
 	open_table_init(&session->opens, server->config->opens);
 	locks_init_session(&session->locks);
+	session->locks.last_event = first_event();
 	rf_list_init(&session->link);
 	rf_list_init(&session->answered_link);
 	rf_list_init(&session->unbinding_link);

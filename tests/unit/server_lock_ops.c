@@ -147,6 +147,20 @@ SCENARIO(what_another_server_has_told_hides_no_news)
 	end_two();
 }
 
+SCENARIO(what_another_session_has_seen_hides_no_news_that_came_first)
+{
+	uint32_t open, other_open;
+	rf_handle_t handle = begin_two(scheme, &open, &other_open);
+
+	OK(&handle, OP_LOCK(1, open, 7, EX, 0, ALL));
+	do_other(&handle, (struct rf_args)
+		 OP_LOCK(5, other_open, 7, EX_WAIT, 0, 0));
+	OK(&handle, OP_UNLOCK(7, 0, 0, ALL));
+	ask_events(&other, 1);
+	expect_event(5, RF_ST_OK);
+	end_two();
+}
+
 SCENARIO(news_come_at_once_when_nobody_waits)
 {
 	begin(scheme);
