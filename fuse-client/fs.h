@@ -195,6 +195,8 @@ struct request {
 			uint32_t flags;
 			bool is_xattr;		/* SETXATTR of name */
 			bool is_inline;		/* that message's data */
+			bool is_direct;		/* its file, which may be closed
+						 * when the answer comes */
 			struct parts parts;	/* in REQUEST_PARTS */
 			char name[RF_NAME_MAX + 1];
 			rf_pieces_t pieces;

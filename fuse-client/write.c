@@ -81,7 +81,7 @@ static void note(struct request *r, const struct rf_write_results *in)
 		change->is_mixed = true;
 	/* Past the page cache: what was read while it waited in the kernel may
 	 * be older, and kernels before 6.6 keep all pages. */
-	if (r->file->is_direct && change->has_pages)
+	if (r->write.is_direct && change->has_pages)
 		change->is_mixed = true;
 }
 
@@ -195,7 +195,7 @@ static void begin_change(struct request *r)
 {
 	if (r->write.is_xattr || r->is_changing)
 		return;
-	cache_change_begin(r, !r->file->is_direct);
+	cache_change_begin(r, !r->write.is_direct);
 }
 
 /* The message, with work_count works before it. */
@@ -552,6 +552,7 @@ static void do_write(fuse_req_t fuse, fuse_ino_t nodeid, const char *bytes,
 	r->write.done = 0;
 	r->write.flags = write_flags(fuse_io_raw(r->fs));
 	r->write.is_xattr = false;
+	r->write.is_direct = r->file->is_direct;
 	keep_message(r);
 	if (!write_split(r))
 		write_go_on(r);

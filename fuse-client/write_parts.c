@@ -77,6 +77,7 @@ static void begin_part(struct request *part, struct request *whole,
 	part->write.done = 0;
 	part->write.flags = whole->write.flags | RF_WRITE_PART;
 	part->write.is_xattr = false;
+	part->write.is_direct = whole->write.is_direct;
 }
 
 static void start_parts(struct request *whole, struct rf_list *parts)
