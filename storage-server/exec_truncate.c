@@ -199,6 +199,9 @@ int exec_op_setattr(struct exec *e)
 		return err;
 	if (!(args->valid & RF_SET_SIZE))
 		return apply(e);
+	/* Its client may take it for root, who keeps set-id bits. */
+	if (e->session->export->config->squashes_root && exec_killer(e))
+		e->args.setattr.valid |= RF_SET_KILL_PRIV;
 	if (args->size > STORE_SIZE_MAX)
 		return -EFBIG;
 	err = txn_may_setattr(exec_txn(e), exec_cred(e), e->current.inode,

@@ -141,6 +141,8 @@ static int write_done(struct exec *e)
 		return exec_mark(e, inode, true, write_marked);
 	if (e->args.write.flags & RF_WRITE_KILL_PRIV)
 		killer = exec_changer(e);
+	else if (e->session->export->config->squashes_root)
+		killer = exec_killer(e);	/* its client takes it for root */
 	if (!err) {
 		err = txn_wrote(exec_txn(e), inode, e->work.offset,
 				e->work.size, killer,

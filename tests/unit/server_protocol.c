@@ -161,6 +161,49 @@ SCENARIO(a_squashed_root_makes_files_of_nobody)
 	end();
 }
 
+SCENARIO(a_squashed_root_keeps_no_setuid_of_others)
+{
+	uint32_t open;
+	rf_handle_t handle;
+
+	begin(scheme);
+	handle = smake(&client, "s", RW, &open);
+	OK(&handle, { .code = RF_OP_SETATTR,
+		.setattr = { .valid = RF_SET_MODE, .mode = 04777 } },
+	   OP_WRITE(open, 0, 0, "ab", 2));
+	cr_assert_eq(SRES(&call, 1, write).attr.mode & 07777, 04777);
+	sclient_bye(&client);
+	srig_stop(&rig);
+	rig.config.export_count = 0;
+	srig_set(&rig, "export", "data=/,root-squash");
+	srig_start(&rig);
+	sclient_open(&rig, &client, "data");
+	OK(&client.root, OP_LOOKUP("s"), OP_OPEN(RW),
+	   OP_WRITE(0, 0, 0, "x", 1));
+	cr_assert_eq(SRES(&call, 2, write).attr.mode & 07777, 0777);
+	end();
+}
+
+SCENARIO(a_squashed_root_that_cuts_keeps_no_setuid_of_others)
+{
+	uint32_t open;
+	rf_handle_t handle;
+
+	begin(scheme);
+	handle = smake(&client, "s", RW, &open);
+	OK(&handle, OP_WRITE(open, 0, 0, "ab", 2), { .code = RF_OP_SETATTR,
+		.setattr = { .valid = RF_SET_MODE, .mode = 04777 } });
+	sclient_bye(&client);
+	srig_stop(&rig);
+	rig.config.export_count = 0;
+	srig_set(&rig, "export", "data=/,root-squash");
+	srig_start(&rig);
+	sclient_open(&rig, &client, "data");
+	OK(&client.root, OP_LOOKUP("s"), OP_SIZE(0, 1));
+	cr_assert_eq(SRES(&call, 1, setattr).attr.mode & 07777, 0777);
+	end();
+}
+
 /* ---- durability --------------------------------------------------------- */
 
 static uint64_t syncs(void)
