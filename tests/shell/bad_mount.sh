@@ -34,6 +34,11 @@ must_fail 1 'not a directory' \
 	mount_it "$ADDRESS/data" "$T/file" -o "key=$T/key"
 must_fail 1 'fabric|nofabric' mount_it "nofabric://127.0.0.1/data" "$M"
 must_fail 1 'name.invalid' mount_it "name.invalid:/data" "$M" -o mount_timeo=5
+# RDMA was asked for by name: no silent TCP instead, though the server has that.
+if ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
+	must_fail 1 'no verbs device' \
+		mount_it "verbs:${ADDRESS#*:}/data" "$M" -o "key=$T/key"
+fi
 must_fail 2 'no export' mount_it "127.0.0.1" "$M"
 must_fail 2 'unknown option' mount_it "$ADDRESS/data" "$M" -o "kye=$T/key"
 must_fail 2 'needs a source' mount_it "$ADDRESS/data"
