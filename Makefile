@@ -140,9 +140,10 @@ fuzz: fuzzers
 test:
 	$(Q)BUILD='$(BASE)' SAN='$(SAN)' scripts/run-tests $(T)
 
-CONFORMANCE := $(filter $(BUILD)/tests/fabric/conformance_% \
-	$(BUILD)/tests/fabric/verbs_%,$(UNIT))
-test-rdma: all $(CONFORMANCE) $(BUILD)/tests/tools/rping_peer
+ON_DEVICES := $(filter $(BUILD)/tests/fabric/conformance_% \
+	$(BUILD)/tests/fabric/verbs_% $(BUILD)/tests/unit/server_rights \
+	$(BUILD)/tests/unit/server_terms,$(UNIT))
+test-rdma: all $(ON_DEVICES) $(BUILD)/tests/tools/rping_peer
 	$(Q)BUILD='$(BUILD)' scripts/test-rdma $(T)
 
 try:

@@ -28,6 +28,37 @@ void srig_set(struct srig *rig, const char *key, const char *value)
 	cr_assert_eq(config_set(&rig->config, "test", key, value), 0);
 }
 
+/* As the conformance suite is told: fabric_rig.h. */
+static const char *device_uri(void)
+{
+	return getenv("RF_CONFORMANCE_VERBS");
+}
+
+bool srig_has_device(enum rf_level level)
+{
+	struct rf_fabric *fab;
+	bool has;
+
+	if (!device_uri() || rf_fabric_open(device_uri(), &fab))
+		return false;
+	has = rf_fabric_level(fab) == level;
+	rf_fabric_close(fab);
+	return has;
+}
+
+static void choose_device(struct srig *rig)
+{
+	const char *address = getenv("RF_CONFORMANCE_ADDR");
+	char listen[96];
+
+	cr_assert_not_null(address);
+	snprintf(listen, sizeof(listen), "verbs://%s", address);
+	srig_set(rig, "listen", listen);
+	srig_set(rig, "insecure", "yes");
+	snprintf(rig->uri, sizeof(rig->uri), "%s", device_uri());
+	rig->has_no_windows = srig_has_device(RF_LEVEL_SESSION);
+}
+
 void srig_init(struct srig *rig, const char *scheme)
 {
 	memset(rig, 0, sizeof(*rig));
@@ -36,8 +67,13 @@ void srig_init(struct srig *rig, const char *scheme)
 	snprintf(rig->dir, sizeof(rig->dir), "/tmp/rdmafs-server-XXXXXX");
 	cr_assert_not_null(mkdtemp(rig->dir));
 	cr_assert_eq(config_init(&rig->config), 0);
-	srig_set(rig, "listen", rig->is_loop ? "loop://127.0.0.1:20490"
-					     : "iwarp://127.0.0.1:0");
+	snprintf(rig->uri, sizeof(rig->uri), "%s", rig->is_loop ?
+		 "loop://rdmafs" : "iwarp://");
+	if (strcmp(scheme, "verbs") == 0)
+		choose_device(rig);
+	else
+		srig_set(rig, "listen", rig->is_loop ? "loop://127.0.0.1:20490"
+						     : "iwarp://127.0.0.1:0");
 	srig_set(rig, "store", rig->dir);
 	srig_set(rig, "export", "data=/");
 	srig_set(rig, "staging", "16M");
@@ -66,8 +102,7 @@ static void open_fabric(struct srig *rig)
 		if (rig->has_no_windows)
 			rf_loop_set_level(rig->world, RF_LEVEL_SESSION);
 	}
-	cr_assert_eq(rf_fabric_open(rig->is_loop ? "loop://rdmafs"
-						 : "iwarp://", &rig->fab), 0);
+	cr_assert_eq(rf_fabric_open(rig->uri, &rig->fab), 0);
 	cr_assert_eq(rf_pd_create(rig->fab, &rig->pd), 0);
 	cr_assert_eq(rf_pool_create(&config, &rig->pool), 0);
 	cr_assert_eq(rf_pool_register(rig->pool, rig->pd,

@@ -4,9 +4,10 @@
  *
  * The clients speak rpc.h and nothing above it, so a test can send what no
  * mount would.  The fabric is "loop", which is as harsh as fabric.h allows,
- * "loop-session", the same without windows, or "iwarp" over the loopback
- * interface.  Waiting is srig_until(): turns of the
- * reactor until a condition holds, or the test fails.
+ * "loop-session", the same without windows, "iwarp" over the loopback
+ * interface, or "verbs": the device and the address that the conformance suite
+ * is told (fabric_rig.h).  Waiting is srig_until(): turns of the reactor until a
+ * condition holds, or the test fails.
  */
 #ifndef TESTS_SERVER_RIG_H
 #define TESTS_SERVER_RIG_H
@@ -28,6 +29,7 @@ struct srig {
 	struct server *server;
 	char dir[64];
 	bool is_loop, has_no_windows;
+	char uri[64];			/* of the clients' fabric */
 	struct rf_loop_world *world;
 	struct rf_fabric *fab;		/* the clients' */
 	struct rf_pd *pd;
@@ -35,6 +37,15 @@ struct srig {
 	struct rf_pool *pool;
 	struct rf_mr *mr;
 };
+
+/* Is there a device for "verbs", whose rights are of this level? */
+bool srig_has_device(enum rf_level level);
+#define SKIP_WITHOUT_DEVICE(level)					\
+	do {								\
+		if (!srig_has_device(level))				\
+			cr_skip("needs a verbs device of this level (make " \
+				"test-rdma)");				\
+	} while (0)
 
 /* Fill rig->config, and change it as you like before srig_start(). */
 void srig_init(struct srig *rig, const char *scheme);

@@ -14,6 +14,16 @@
 	Test(server_rights, name##_over_iwarp) { name("iwarp"); }	\
 	static void name(const char *scheme)
 
+/* On a device too. */
+#define DEVICE_SCENARIO(name)						\
+	static void name(const char *scheme);				\
+	Test(server_rights, name##_over_verbs)				\
+	{								\
+		SKIP_WITHOUT_DEVICE(RF_LEVEL_WINDOW);			\
+		name("verbs");						\
+	}								\
+	SCENARIO(name)
+
 enum { RW = RF_OPEN_READ | RF_OPEN_WRITE, MIB = 1 << 20 };
 
 static struct srig rig;
@@ -79,7 +89,7 @@ static struct rf_grant lend(uint32_t size)
 
 /* ---- grants to READ ----------------------------------------------------- */
 
-SCENARIO(a_grant_is_dead_after_its_return)
+DEVICE_SCENARIO(a_grant_is_dead_after_its_return)
 {
 	struct rf_grant grant;
 	uint64_t unbinds;
@@ -98,7 +108,7 @@ SCENARIO(a_grant_is_dead_after_its_return)
 	srig_close(&rig);
 }
 
-SCENARIO(a_grant_to_read_may_not_be_written)
+DEVICE_SCENARIO(a_grant_to_read_may_not_be_written)
 {
 	struct rf_remote remote;
 	struct rf_grant grant;
@@ -120,7 +130,7 @@ SCENARIO(a_grant_to_read_may_not_be_written)
 	end();
 }
 
-SCENARIO(a_grant_ends_where_its_data_end)
+DEVICE_SCENARIO(a_grant_ends_where_its_data_end)
 {
 	struct rf_grant grant;
 
@@ -134,7 +144,7 @@ SCENARIO(a_grant_ends_where_its_data_end)
 	srig_close(&rig);
 }
 
-SCENARIO(another_sessions_grant_is_refused)
+DEVICE_SCENARIO(another_sessions_grant_is_refused)
 {
 	struct rf_grant grant;
 
@@ -397,7 +407,7 @@ SCENARIO(a_wrong_checksum_stores_nothing_and_gives_the_slot_back)
 }
 
 /* The right is gone before the data are looked at. */
-SCENARIO(what_is_written_into_a_slot_after_its_message_ends_the_connection)
+DEVICE_SCENARIO(what_is_written_into_a_slot_after_its_message_ends_the_connection)
 {
 	struct rf_grant slot;
 	struct rf_buf *buf;
