@@ -204,6 +204,8 @@ static void do_setxattr(fuse_req_t fuse, fuse_ino_t nodeid, const char *name,
 
 	if (!r)
 		return;
+	/* What its attributes said of lists may be true no more. */
+	r->inode->given_to = 0;
 	write_xattr(r, &checked, value, size, xattr_flags(flags));
 }
 
