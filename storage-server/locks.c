@@ -318,13 +318,39 @@ out:
 	return ret;
 }
 
+/* Has the owner just that?  It may have reclaimed it before its answer was lost. */
+static bool is_held(struct locks *locks, struct lock_session *session,
+		    const struct lock_request *request)
+{
+	const struct lock_inode *inode = lock_inode_get(locks, request->inode,
+							false);
+	const struct lock_owner *owner = lock_owner_get(locks, session,
+							request, false);
+	const struct lock_holding *holding = inode && owner ?
+					find_holding(inode, owner) : NULL;
+	const struct rf_list *at;
+
+	if (!holding)
+		return false;
+	rf_list_for_each(at, &holding->ranges) {
+		const struct rf_range *range =
+			rf_container_of(at, const struct rf_range, link);
+
+		if (range->start <= request->range.start &&
+		    range->end >= request->range.end)
+			return range->is_exclusive ==
+			       request->range.is_exclusive;
+	}
+	return false;
+}
+
 int locks_set(struct locks *locks, struct lock_session *session,
 	      const struct lock_request *request)
 {
 	int err;
 
 	if (request->is_reclaim && !locks->is_in_grace)
-		return -EINVAL;
+		return is_held(locks, session, request) ? 0 : -EINVAL;
 	if (!locks->is_in_grace || request->is_reclaim)
 		return set_now(locks, session, request);
 	err = lock_wait_add(locks, session, request);

@@ -610,6 +610,23 @@ Test(server_locks, a_lock_that_is_sent_again_waits_once)
 	end();
 }
 
+Test(server_locks, what_was_reclaimed_may_be_reclaimed_again)
+{
+	struct lock_request old = want(1, 0, 0, 5, true);
+	struct lock_request part = want(1, 0, 1, 2, true);
+	struct lock_request more = want(1, 0, 0, 6, true);
+
+	old.is_reclaim = part.is_reclaim = more.is_reclaim = true;
+	begin();
+	locks.is_in_grace = true;
+	cr_assert_eq(set(&old), 0);
+	locks_end_grace(&locks);
+	cr_assert_eq(set(&old), 0);
+	cr_assert_eq(set(&part), 0);
+	cr_assert_eq(set(&more), -EINVAL);
+	end();
+}
+
 /* ---- limits ------------------------------------------------------------- */
 
 Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
