@@ -289,7 +289,7 @@ Test(server_killed, each_append_is_in_the_file_once)
 	raws_begin(&raws);
 	cr_assert_eq(RAWS_RUN(&raws, 7, 1, &raws.reply.root, {
 		.code = RF_OP_CREATE,
-		.create = { sname("log"), 0644, RW } }), RF_ST_OK);
+		.create = { sname("log"), 0644, RW, 0 } }), RF_ST_OK);
 	handle = RAWS_RES(&raws, 0, create).handle;
 	open_id = RAWS_RES(&raws, 0, create).open;
 	open_tag = RAWS_RES(&raws, 0, create).tag;

@@ -106,7 +106,7 @@ static void fill_once(uint32_t open)
 	    OP_CREATE("new", RW | RF_OPEN_EXCL));
 	add("MKDIR", true, (struct rf_args)OP_MKDIR("newdir"));
 	add("MKNOD", true, (struct rf_args){ .code = RF_OP_MKNOD,
-	    .mknod = { sname("fifo"), 0010644, 0 } });
+	    .mknod = { sname("fifo"), 0010644, 0, 0 } });
 	add("SYMLINK", true, (struct rf_args){ .code = RF_OP_SYMLINK,
 	    .symlink = { sname("link"), { "target", 6 } } });
 	add("LINK", false, (struct rf_args){ .code = RF_OP_LINK,
