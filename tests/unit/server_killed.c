@@ -175,11 +175,12 @@ static void begin_append(uint16_t slot)
 
 static void took(struct raws *from)
 {
-	struct busy_slot *slot = &slots[from->header.slot];
+	struct busy_slot *slot;
 
 	if (from->header.type != RF_MSG_REPLY ||
 	    from->header.slot >= BUSY_SLOTS)
 		return;
+	slot = &slots[from->header.slot];
 	cr_assert(slot->is_waiting && from->header.seq == slot->seq);
 	cr_assert_eq(from->results[from->count - 1].status, RF_ST_OK, "%s",
 		     rf_status_name(from->results[from->count - 1].status));
