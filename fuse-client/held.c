@@ -69,10 +69,11 @@ static void give_ranges(struct held_locks *locks, struct rf_list *ranges)
 	}
 }
 
-static bool take_spare(struct held_locks *locks, struct rf_list *spare)
+static bool take_spare(struct held_locks *locks, unsigned int count,
+		       struct rf_list *spare)
 {
 	rf_list_init(spare);
-	for (unsigned int i = 0; i < RF_RANGES_SPARE; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		struct held_range *range = table_take(&locks->ranges);
 
 		if (!range) {
@@ -99,7 +100,7 @@ void held_set(struct held_locks *locks, struct inode *inode, uint64_t owner,
 
 	if (!held)
 		held = make(locks, inode, owner, is_flock);
-	if (!held || !take_spare(locks, &spare)) {
+	if (!held || !take_spare(locks, RF_RANGES_SPARE, &spare)) {
 		inode->locks_are_unknown = true;
 		if (held && rf_list_is_empty(&held->ranges))
 			drop(locks, held);
@@ -118,7 +119,8 @@ void held_clear(struct held_locks *locks, struct inode *inode, uint64_t owner,
 
 	if (!held)
 		return;
-	if (!take_spare(locks, &spare)) {
+	if (!take_spare(locks, rf_ranges_splits(&held->ranges, start, end),
+			&spare)) {
 		inode->locks_are_unknown = true;
 		return;
 	}

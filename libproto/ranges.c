@@ -74,6 +74,21 @@ void rf_ranges_clear(struct rf_list *ranges, uint64_t start, uint64_t end,
 	}
 }
 
+bool rf_ranges_splits(const struct rf_list *ranges, uint64_t start,
+		      uint64_t end)
+{
+	const struct rf_list *at;
+
+	rf_list_for_each(at, ranges) {
+		const struct rf_range *range =
+			rf_container_of(at, const struct rf_range, link);
+
+		if (range->end >= start)
+			return range->start < start && range->end > end;
+	}
+	return false;
+}
+
 static bool touch(const struct rf_range *left, const struct rf_range *right)
 {
 	return left->end + 1 == right->start &&
@@ -114,7 +129,8 @@ void rf_ranges_set(struct rf_list *ranges, const struct rf_range *wish,
 }
 
 const struct rf_range *rf_ranges_conflict(const struct rf_list *ranges,
-					  const struct rf_range *wish)
+					  const struct rf_range *wish,
+					  uint64_t *steps)
 {
 	const struct rf_list *at;
 
@@ -122,6 +138,7 @@ const struct rf_range *rf_ranges_conflict(const struct rf_list *ranges,
 		const struct rf_range *range =
 			rf_container_of(at, const struct rf_range, link);
 
+		++*steps;
 		if (range->start > wish->end)
 			break;
 		if (range->end >= wish->start &&

@@ -19,7 +19,7 @@
 #define RF_RANGE_END ((uint64_t)INT64_MAX)
 
 /* A change needs at most so many more: what is set, and the rest of one that
- * it splits. */
+ * it splits (rf_ranges_splits()). */
 enum { RF_RANGES_SPARE = 2 };
 
 struct rf_range {
@@ -29,20 +29,26 @@ struct rf_range {
 	uint32_t pid;		/* who set it last */
 };
 
+/* Does a change from start to end leave a rest on both sides of one range? */
+bool rf_ranges_splits(const struct rf_list *ranges, uint64_t start,
+		      uint64_t end);
+
 /*
  * From start to end be wish, whatever was there; the rest stays.  Ranges come
- * from spare, which holds RF_RANGES_SPARE or more, and those not needed any
+ * from spare, which holds one, and another one if it splits; those not needed any
  * more go there.
  */
 void rf_ranges_set(struct rf_list *ranges, const struct rf_range *wish,
 		   struct rf_list *spare);
 
-/* From start to end be nothing; at most one range is taken from spare. */
+/* From start to end be nothing; one range is taken from spare if it splits. */
 void rf_ranges_clear(struct rf_list *ranges, uint64_t start, uint64_t end,
 		     struct rf_list *spare);
 
-/* The first range that keeps wish from another owner, or NULL. */
+/* The first range that keeps wish from another owner, or NULL.  *steps grows by
+ * the ranges that were looked at. */
 const struct rf_range *rf_ranges_conflict(const struct rf_list *ranges,
-					  const struct rf_range *wish);
+					  const struct rf_range *wish,
+					  uint64_t *steps);
 
 #endif /* RF_RANGES_H */

@@ -69,12 +69,21 @@ static void drop_if_empty(struct locks *locks, struct lock_holding *holding)
 
 /* count ranges to work with, or none. */
 static bool take_spare(struct locks *locks, struct lock_session *session,
-		       unsigned int count, struct rf_list *spare)
+		       unsigned int count, bool uses_reserve,
+		       struct rf_list *spare)
 {
+	unsigned int session_max = LOCKS_SESSION_MAX;
+	unsigned int max = LOCKS_MAX - LOCKS_RESERVE;
+
+	if (uses_reserve) {
+		session_max += LOCKS_SESSION_RESERVE;
+		max += LOCKS_RESERVE;
+	}
 	rf_list_init(spare);
 	for (unsigned int i = 0; i < count; i++) {
 		struct rf_range *range =
-			session->range_count < LOCKS_SESSION_MAX ?
+			session->range_count < session_max &&
+			locks->ranges.count < max ?
 				lock_pool_take(&locks->ranges) : NULL;
 
 		if (!range) {
@@ -106,7 +115,8 @@ struct lock_holding *lock_conflict(const struct lock_inode *inode,
 				   const struct lock_owner *owner,
 				   const struct lock_request *request,
 				   struct lock_holding *after,
-				   const struct rf_range **range)
+				   const struct rf_range **range,
+				   uint64_t *steps)
 {
 	struct rf_list *at = after ? after->link.next : inode->holdings.next;
 
@@ -114,24 +124,26 @@ struct lock_holding *lock_conflict(const struct lock_inode *inode,
 		struct lock_holding *holding =
 			rf_container_of(at, struct lock_holding, link);
 
+		++*steps;
 		if (holding->owner == owner ||
 		    holding->owner->kind != request->kind)
 			continue;
 		*range = rf_ranges_conflict(&holding->ranges,
-					    &request->range);
+					    &request->range, steps);
 		if (*range)
 			return holding;
 	}
 	return NULL;
 }
 
-static bool is_free(const struct lock_inode *inode,
+static bool is_free(struct locks *locks, const struct lock_inode *inode,
 		    const struct lock_owner *owner,
 		    const struct lock_request *request)
 {
 	const struct rf_range *range;
 
-	return !inode || !lock_conflict(inode, owner, request, NULL, &range);
+	return !inode || !lock_conflict(inode, owner, request, NULL, &range,
+					&locks->wake_steps);
 }
 
 bool locks_test(struct locks *locks, struct lock_session *session,
@@ -147,7 +159,7 @@ bool locks_test(struct locks *locks, struct lock_session *session,
 	const struct rf_range *range;
 
 	while (inode && (at = lock_conflict(inode, owner, request, at,
-					    &range))) {
+					    &range, &locks->wake_steps))) {
 		if (first && range->start >= found->start)
 			continue;
 		first = at;
@@ -186,58 +198,117 @@ int lock_grant(struct locks *locks, struct lock_session *session,
 	struct lock_owner *owner = inode ? lock_owner_get(locks, session,
 							  request, true) : NULL;
 	struct lock_holding *holding = owner ? find_holding(inode, owner) : NULL;
+	const struct rf_range *range = &request->range;
 	struct rf_list spare;
 
 	if (owner && !holding)
 		holding = make_holding(locks, inode, owner);
-	if (!holding || !take_spare(locks, session, RF_RANGES_SPARE, &spare)) {
+	if (!holding ||
+	    !take_spare(locks, session,
+			rf_ranges_splits(&holding->ranges, range->start,
+					 range->end) ? RF_RANGES_SPARE : 1,
+			false, &spare)) {
 		if (holding)
 			drop_if_empty(locks, holding);
 		return -ENOLCK;	/* file and owner are the caller's to drop */
 	}
-	rf_ranges_set(&holding->ranges, &request->range, &spare);
+	rf_ranges_set(&holding->ranges, range, &spare);
 	holding->open = request->open;
 	settle_ranges(locks, session, &spare);
 	locks->figures.granted++;
 	return 0;
 }
 
-/* Give those that nothing is in the way of what they wait for; true if that
- * may let others go on: it made an owner's exclusive lock shared. */
-static bool wake_once(struct locks *locks, struct lock_inode *inode,
-		      bool *is_circle)
+void lock_steps_begin(struct locks *locks)
 {
-	struct rf_list *at = inode->waits.next;
-	bool again = false;
+	locks->wake_steps = locks->search_steps = 0;
+}
 
-	while (at != &inode->waits) {
-		struct lock_wait *wait = rf_container_of(at, struct lock_wait,
+/* Give it if nothing is in the way. */
+static void try_wait(struct locks *locks, struct lock_inode *inode,
+		     struct lock_wait *wait)
+{
+	locks->wake_steps++;
+	if (!is_free(locks, inode, wait->owner, &wait->request))
+		return;
+	/* It may let others go on: it makes an owner's exclusive lock shared. */
+	inode->wakes_again |= find_holding(inode, wait->owner) &&
+			      !wait->request.range.is_exclusive;
+	/* It waits for more than this: by another thread. */
+	inode->may_be_circle |= wait->owner->waits.next !=
+				wait->owner->waits.prev;
+	lock_wait_settle(locks, wait, lock_grant(locks, wait->session,
+						 &wait->request));
+}
+
+/* Go through its waits once, from where we are.  False: no steps are left. */
+static bool wake_once(struct locks *locks, struct lock_inode *inode)
+{
+	while (inode->wake_at != &inode->waits) {
+		struct lock_wait *wait = rf_container_of(inode->wake_at,
+							 struct lock_wait,
 							 link);
 
-		at = at->next;
-		if (!is_free(inode, wait->owner, &wait->request))
-			continue;
-		again |= find_holding(inode, wait->owner) &&
-			 !wait->request.range.is_exclusive;
-		/* It waits for more than this: by another thread. */
-		*is_circle |= wait->owner->waits.next !=
-			      wait->owner->waits.prev;
-		lock_wait_settle(locks, wait,
-				 lock_grant(locks, wait->session,
-					    &wait->request));
+		if (locks->wake_steps >= LOCK_STEPS_MAX)
+			return false;
+		inode->wake_at = inode->wake_at->next;
+		try_wait(locks, inode, wait);
 	}
-	return again;
+	return true;
+}
+
+static bool wake_file(struct locks *locks, struct lock_inode *inode)
+{
+	while (wake_once(locks, inode)) {
+		if (!inode->wakes_again) {
+			if (inode->may_be_circle)
+				look_for_deadlocks(locks, inode);
+			return true;
+		}
+		inode->wakes_again = false;
+		inode->wake_at = inode->waits.next;
+	}
+	locks->figures.put_off++;
+	return false;
+}
+
+void lock_wakes_run(struct locks *locks)
+{
+	while (!rf_list_is_empty(&locks->wakes)) {
+		struct lock_inode *inode =
+			rf_container_of(locks->wakes.next, struct lock_inode,
+					wake_link);
+
+		if (!locks->is_stopping && !wake_file(locks, inode))
+			return;
+		rf_list_remove(&inode->wake_link);
+		lock_inode_drop_unused(locks, inode);
+	}
 }
 
 void lock_wake(struct locks *locks, struct lock_inode *inode)
 {
-	bool is_circle = false;
+	if (rf_list_is_empty(&inode->wake_link)) {
+		inode->wake_at = inode->waits.next;
+		inode->wakes_again = inode->may_be_circle = false;
+		rf_list_push(&locks->wakes, &inode->wake_link);
+	} else {
+		inode->wakes_again = true;
+	}
+}
 
-	while (!locks->is_stopping && wake_once(locks, inode, &is_circle))
-		;
-	if (is_circle)
-		look_for_deadlocks(locks, inode);
-	lock_inode_drop_unused(locks, inode);
+bool locks_are_unfinished(const struct locks *locks)
+{
+	return !locks->is_stopping &&
+	       !(rf_list_is_empty(&locks->wakes) &&
+		 (locks->is_in_grace || rf_list_is_empty(&locks->grace_waits)));
+}
+
+void locks_go_on(struct locks *locks)
+{
+	lock_steps_begin(locks);
+	if (locks->is_in_grace || lock_grace_run(locks))
+		lock_wakes_run(locks);
 }
 
 /* ---- requests ----------------------------------------------------------- */
@@ -272,7 +343,7 @@ static int set_or_wait(struct locks *locks, struct lock_session *session,
 {
 	int err;
 
-	if (is_free(inode, owner, request)) {
+	if (is_free(locks, inode, owner, request)) {
 		err = lock_grant(locks, session, request);
 		/* By one thread, while another waits. */
 		if (!err && !rf_list_is_empty(&owner->waits))
@@ -306,8 +377,10 @@ static int set_now(struct locks *locks, struct lock_session *session,
 	if (ret)
 		ret = set_or_wait(locks, session, request, inode, owner);
 	/* Its own old lock may have been more than the new one. */
-	if (holding)
+	if (holding) {
 		lock_wake(locks, inode);
+		lock_wakes_run(locks);
+	}
 out:
 	owner = lock_owner_get(locks, session, request, false);
 	if (owner)
@@ -344,8 +417,8 @@ static bool is_held(struct locks *locks, struct lock_session *session,
 	return false;
 }
 
-int locks_set(struct locks *locks, struct lock_session *session,
-	      const struct lock_request *request)
+int lock_set(struct locks *locks, struct lock_session *session,
+	     const struct lock_request *request)
 {
 	int err;
 
@@ -355,6 +428,13 @@ int locks_set(struct locks *locks, struct lock_session *session,
 		return set_now(locks, session, request);
 	err = lock_wait_add(locks, session, request);
 	return err ? err : 1;
+}
+
+int locks_set(struct locks *locks, struct lock_session *session,
+	      const struct lock_request *request)
+{
+	lock_steps_begin(locks);
+	return lock_set(locks, session, request);
 }
 
 int locks_clear(struct locks *locks, struct lock_session *session,
@@ -370,17 +450,16 @@ int locks_clear(struct locks *locks, struct lock_session *session,
 
 	if (!holding)
 		return 0;
-	if (range->start == 0 && range->end == RF_RANGE_END) {
-		clear_holding(locks, holding);
-	} else {
-		if (!take_spare(locks, session, 1, &spare))
-			return -ENOLCK;
-		rf_ranges_clear(&holding->ranges, range->start, range->end,
-				&spare);
-		settle_ranges(locks, session, &spare);
-		drop_if_empty(locks, holding);
-	}
+	if (!take_spare(locks, session,
+			rf_ranges_splits(&holding->ranges, range->start,
+					 range->end), true, &spare))
+		return -ENOLCK;
+	lock_steps_begin(locks);
+	rf_ranges_clear(&holding->ranges, range->start, range->end, &spare);
+	settle_ranges(locks, session, &spare);
+	drop_if_empty(locks, holding);
 	lock_wake(locks, inode);
+	lock_wakes_run(locks);
 	owner = lock_owner_get(locks, session, request, false);
 	if (owner)
 		lock_owner_drop_unused(locks, owner);
@@ -411,6 +490,7 @@ void locks_release_open(struct locks *locks, struct lock_session *session,
 	struct lock_inode *inode;
 	struct rf_list *at;
 
+	lock_steps_begin(locks);
 	end_waits_of_open(locks, session, inode_number, open);
 	inode = lock_inode_get(locks, inode_number, false);
 	if (!inode)
@@ -428,6 +508,7 @@ void locks_release_open(struct locks *locks, struct lock_session *session,
 		lock_owner_drop_unused(locks, owner);
 	}
 	lock_wake(locks, inode);
+	lock_wakes_run(locks);
 }
 
 static void end_owner(struct locks *locks, struct lock_owner *owner)
@@ -463,6 +544,8 @@ void locks_end_session(struct locks *locks, struct lock_session *session)
 		end_owner(locks, rf_container_of(session->owners.next,
 						 struct lock_owner,
 						 session_link));
+	lock_steps_begin(locks);
+	lock_wakes_run(locks);
 	RF_ASSERT(session->range_count == 0 && session->wait_count == 0);
 	session->is_used = false;
 }

@@ -37,11 +37,19 @@
 enum {
 	LOCKS_MAX = 131072,		/* ranges, in all: 6 MiB */
 	LOCKS_SESSION_MAX = 16384,
+	/* More, that only an unlock may take: it splits a range, and who frees
+	 * something is not refused because others have locked much. */
+	LOCKS_RESERVE = LOCKS_MAX / 8,
+	LOCKS_SESSION_RESERVE = LOCKS_SESSION_MAX / 8,
 	LOCK_WAITS_MAX = 16384,		/* in all */
 	LOCK_WAITS_SESSION_MAX = 4096,
 	LOCK_CHUNK = 256,		/* records of one kind, allocated at once */
 	LOCK_BUCKETS = 4096,		/* a power of two */
-	/* Comparisons in search of one deadlock; then there is none. */
+	/*
+	 * Ranges compared in one call, about a millisecond's worth: for waits
+	 * that may go on, the rest of which is for the next turn; and in search
+	 * of deadlocks, of which none is found then.
+	 */
 	LOCK_STEPS_MAX = 100000,
 };
 
@@ -82,6 +90,8 @@ struct locks {
 	struct rf_list inodes[LOCK_BUCKETS];
 	struct rf_list owners[LOCK_BUCKETS];
 	struct rf_list grace_waits;	/* asked for in the grace */
+	struct rf_list wakes;		/* files whose waits are to be looked at */
+	uint64_t wake_steps, search_steps;	/* of this call */
 	struct lock_pool ranges, waits, inode_pool, owner_pool, holdings;
 	bool is_in_grace;
 	bool is_stopping;		/* nothing is given on any more */
@@ -90,6 +100,7 @@ struct locks {
 	void (*settled)(struct lock_session *session);
 	struct {
 		uint64_t granted, refused, waited, deadlocks, denied;
+		uint64_t put_off, searches_cut;	/* at LOCK_STEPS_MAX */
 	} figures;
 };
 
@@ -110,7 +121,7 @@ void locks_end_session(struct locks *locks, struct lock_session *session);
 int locks_set(struct locks *locks, struct lock_session *session,
 	      const struct lock_request *request);
 
-/* -ENOLCK: it would split a range and there is none left. */
+/* -ENOLCK: it splits a range, and not even of the reserve there is one left. */
 int locks_clear(struct locks *locks, struct lock_session *session,
 		const struct lock_request *request);
 
@@ -147,5 +158,9 @@ static inline bool locks_has_events(const struct lock_session *session)
 
 /* The grace is over: ask again for what was asked for in it. */
 void locks_end_grace(struct locks *locks);
+
+/* Something was put off: call locks_go_on() in another turn. */
+bool locks_are_unfinished(const struct locks *locks);
+void locks_go_on(struct locks *locks);
 
 #endif /* LOCKS_H */

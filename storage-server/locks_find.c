@@ -15,6 +15,7 @@ int locks_init(struct locks *locks,
 
 	*locks = (struct locks){ .settled = settled };
 	rf_list_init(&locks->grace_waits);
+	rf_list_init(&locks->wakes);
 	for (unsigned int i = 0; i < LOCK_BUCKETS; i++) {
 		rf_list_init(&locks->inodes[i]);
 		rf_list_init(&locks->owners[i]);
@@ -81,6 +82,7 @@ struct lock_inode *lock_inode_get(struct locks *locks, uint64_t number,
 	inode->number = number;
 	rf_list_init(&inode->holdings);
 	rf_list_init(&inode->waits);
+	rf_list_init(&inode->wake_link);
 	rf_list_push(head, &inode->link);
 	return inode;
 }
@@ -119,6 +121,7 @@ void lock_inode_drop_unused(struct locks *locks, struct lock_inode *inode)
 	    !rf_list_is_empty(&inode->waits))
 		return;
 	rf_list_remove(&inode->link);
+	rf_list_remove(&inode->wake_link);
 	lock_pool_give(&locks->inode_pool, inode);
 }
 

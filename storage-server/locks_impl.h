@@ -13,6 +13,11 @@ struct lock_inode {
 	uint64_t number;
 	struct rf_list holdings;
 	struct rf_list waits;		/* first come, first looked at */
+	/* In locks->wakes, while its waits are gone through. */
+	struct rf_list wake_link;
+	struct rf_list *wake_at;	/* the next of waits, or their head */
+	bool wakes_again;		/* once more from the first */
+	bool may_be_circle;		/* look for deadlocks then */
 };
 
 struct lock_owner {
@@ -66,17 +71,25 @@ void lock_owner_drop_unused(struct locks *locks, struct lock_owner *owner);
 
 /* locks.c */
 /* What keeps request from its owner (NULL: who has nothing yet): the holding
- * after the given one, or the first. */
+ * after the given one, or the first.  *steps grows. */
 struct lock_holding *lock_conflict(const struct lock_inode *inode,
 				   const struct lock_owner *owner,
 				   const struct lock_request *request,
 				   struct lock_holding *after,
-				   const struct rf_range **range);
+				   const struct rf_range **range,
+				   uint64_t *steps);
 /* Set it, nothing being in the way; 0 or -ENOLCK. */
 int lock_grant(struct locks *locks, struct lock_session *session,
 	       const struct lock_request *request);
-/* Something on inode has ended: who may go on?  inode may be gone then. */
+/* Begin a call: its share of LOCK_STEPS_MAX is its own. */
+void lock_steps_begin(struct locks *locks);
+/* As locks_set(), in the middle of one. */
+int lock_set(struct locks *locks, struct lock_session *session,
+	     const struct lock_request *request);
+/* Something on inode has ended: who may go on?  Not before lock_wakes_run(), which
+ * may drop any file or owner that has nothing any more. */
 void lock_wake(struct locks *locks, struct lock_inode *inode);
+void lock_wakes_run(struct locks *locks);
 
 /* locks_wait.c */
 int lock_wait_add(struct locks *locks, struct lock_session *session,
@@ -84,7 +97,10 @@ int lock_wait_add(struct locks *locks, struct lock_session *session,
 void lock_wait_settle(struct locks *locks, struct lock_wait *wait, int err);
 /* The same, and nobody is told. */
 void lock_wait_drop(struct locks *locks, struct lock_wait *wait);
-/* Would the owner's waiting for it close a circle? */
+/* Ask again for what was asked for in the grace.  False: there are no steps left. */
+bool lock_grace_run(struct locks *locks);
+/* Would the owner's waiting for it close a circle?  False also if that can't be
+ * found in the steps that are left. */
 bool lock_is_deadlock(struct locks *locks, struct lock_inode *inode,
 		      struct lock_owner *owner,
 		      const struct lock_request *request);

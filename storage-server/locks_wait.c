@@ -95,6 +95,8 @@ static void leave(struct locks *locks, struct lock_wait *wait)
 {
 	struct lock_owner *owner = wait->owner;
 
+	if (wait->inode && wait->inode->wake_at == &wait->link)
+		wait->inode->wake_at = wait->link.next;
 	rf_list_remove(&wait->link);
 	rf_list_remove(&wait->owner_link);
 	wait->inode = NULL;
@@ -176,30 +178,43 @@ unsigned int locks_events(struct locks *locks, struct lock_session *session,
 
 /* ---- grace -------------------------------------------------------------- */
 
+static void ask_again(struct locks *locks, struct lock_wait *wait)
+{
+	struct lock_request request = wait->request;
+	struct lock_session *session = wait->session;
+	int ret;
+
+	locks->wake_steps++;
+	/* It may have to wait on, under its number, as a new one. */
+	rf_list_remove(&wait->session_link);
+	session->wait_count--;
+	ret = lock_set(locks, session, &request);
+	session->wait_count++;
+	rf_list_push(&session->waits, &wait->session_link);
+	if (ret == 1)
+		lock_wait_drop(locks, wait);
+	else
+		lock_wait_settle(locks, wait, ret);
+}
+
+bool lock_grace_run(struct locks *locks)
+{
+	while (!rf_list_is_empty(&locks->grace_waits)) {
+		if (locks->wake_steps >= LOCK_STEPS_MAX) {
+			locks->figures.put_off++;
+			return false;
+		}
+		ask_again(locks, rf_container_of(
+					 rf_list_pop(&locks->grace_waits),
+					 struct lock_wait, link));
+	}
+	return true;
+}
+
 void locks_end_grace(struct locks *locks)
 {
-	struct rf_list *link;
-
 	locks->is_in_grace = false;
-	while ((link = rf_list_pop(&locks->grace_waits))) {
-		struct lock_wait *wait = rf_container_of(link,
-							 struct lock_wait,
-							 link);
-		struct lock_request request = wait->request;
-		struct lock_session *session = wait->session;
-		int ret;
-
-		/* It may have to wait on, under its number, as a new one. */
-		rf_list_remove(&wait->session_link);
-		session->wait_count--;
-		ret = locks_set(locks, session, &request);
-		session->wait_count++;
-		rf_list_push(&session->waits, &wait->session_link);
-		if (ret == 1)
-			lock_wait_drop(locks, wait);
-		else
-			lock_wait_settle(locks, wait, ret);
-	}
+	locks_go_on(locks);
 }
 
 /* ---- deadlocks ---------------------------------------------------------- */
@@ -208,7 +223,6 @@ struct search {
 	struct locks *locks;
 	struct rf_list todo;
 	const struct lock_owner *wanted;
-	unsigned int steps;
 };
 
 /* Note the owners that are in the way; true: the wanted one is. */
@@ -220,10 +234,10 @@ static bool visit_blockers(struct search *search,
 	struct lock_holding *at = NULL;
 	const struct rf_range *range;
 
-	while ((at = lock_conflict(inode, owner, request, at, &range))) {
+	while ((at = lock_conflict(inode, owner, request, at, &range,
+				   &search->locks->search_steps))) {
 		struct lock_owner *blocker = at->owner;
 
-		search->steps++;
 		if (blocker == search->wanted)
 			return true;
 		if (blocker->search == search->locks->search)
@@ -256,18 +270,22 @@ bool lock_is_deadlock(struct locks *locks, struct lock_inode *inode,
 {
 	struct search search = { .locks = locks, .wanted = owner };
 	struct rf_list *link;
-	bool found;
+	bool found, is_cut;
 
 	if (request->kind == LOCK_FLOCK || request->is_no_deadlock)
 		return false;
 	locks->search++;
 	rf_list_init(&search.todo);
-	found = visit_blockers(&search, inode, owner, request);
-	while ((link = rf_list_pop(&search.todo)))
-		if (!found && search.steps < LOCK_STEPS_MAX)
+	is_cut = locks->search_steps >= LOCK_STEPS_MAX;
+	found = !is_cut && visit_blockers(&search, inode, owner, request);
+	while ((link = rf_list_pop(&search.todo))) {
+		is_cut |= !found && locks->search_steps >= LOCK_STEPS_MAX;
+		if (!found && !is_cut)
 			found = visit_owner(&search,
 					    rf_container_of(link,
 							    struct lock_owner,
 							    search_link));
+	}
+	locks->figures.searches_cut += is_cut;
 	return found;
 }

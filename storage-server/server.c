@@ -50,6 +50,26 @@ static void post_unbinds(struct server *server)
 		rf_list_push(&server->unbinding, item);
 }
 
+static void run_locks(struct rf_task *task)
+{
+	struct server *server = rf_container_of(task, struct server,
+						locks_task);
+
+	server->locks_task_is_posted = false;
+	locks_go_on(&server->locks);
+}
+
+/* In the next turn, so that all others have theirs. */
+static void post_locks(struct server *server)
+{
+	if (server->locks_task_is_posted ||
+	    !locks_are_unfinished(&server->locks))
+		return;
+	server->locks_task_is_posted = true;
+	server->locks_task.run = run_locks;
+	rf_reactor_post(server->reactor, &server->locks_task);
+}
+
 static void end_turn(struct rf_hook *hook)
 {
 	struct server *server = rf_container_of(hook, struct server, hook);
@@ -66,6 +86,7 @@ static void end_turn(struct rf_hook *hook)
 	}
 	flush_answers(server);
 	post_unbinds(server);
+	post_locks(server);
 }
 
 /* ---- creation ----------------------------------------------------------- */
@@ -405,11 +426,13 @@ static void log_locks(const struct server *server)
 
 	rf_log(RF_LOG_INFO, "figures: locks: %u of %u on %u files, %u waits of "
 	       "%u; %" PRIu64 " granted, %" PRIu64 " refused, %" PRIu64
-	       " waited, %" PRIu64 " deadlocks, %" PRIu64 " over a limit",
+	       " waited, %" PRIu64 " deadlocks, %" PRIu64 " over a limit, %"
+	       PRIu64 " times put off, %" PRIu64 " searches cut short",
 	       locks->ranges.count, LOCKS_MAX, locks->inode_pool.count,
 	       locks->waits.count, LOCK_WAITS_MAX, locks->figures.granted,
 	       locks->figures.refused, locks->figures.waited,
-	       locks->figures.deadlocks, locks->figures.denied);
+	       locks->figures.deadlocks, locks->figures.denied,
+	       locks->figures.put_off, locks->figures.searches_cut);
 }
 
 static void log_store(const struct server *server)

@@ -113,6 +113,8 @@ struct server {
 
 	struct busy busy;
 	struct locks locks;
+	struct rf_task locks_task;	/* what they have put off */
+	bool locks_task_is_posted;
 	struct pace pace;
 	struct staging staging;
 	struct penalties penalties;

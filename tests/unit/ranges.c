@@ -88,6 +88,8 @@ Test(ranges, set_and_clear_are_as_the_model)
 		unsigned int start = a < b ? a : b, end = a < b ? b : a;
 		int what = rand_r(&seed) % 3;
 		struct rf_range wish = wish_of(start, end, what == 2);
+		unsigned int before = length(&ranges);
+		bool splits = rf_ranges_splits(&ranges, start, end);
 
 		if (what == 0)
 			rf_ranges_clear(&ranges, start, end, &spare);
@@ -95,12 +97,16 @@ Test(ranges, set_and_clear_are_as_the_model)
 			rf_ranges_set(&ranges, &wish, &spare);
 		memset(model + start, what, end - start + 1);
 		expect(model, round);
+		if (what == 0)
+			cr_assert_eq(length(&ranges) > before, splits,
+				     "round %u", round);
 	}
 }
 
 Test(ranges, a_conflict_is_what_the_model_says)
 {
 	unsigned int seed = seed_of_this_run();
+	uint64_t steps = 0;
 
 	for (unsigned int round = 0; round < ROUNDS / 10; round++) {
 		char model[BYTES] = { 0 };
@@ -128,7 +134,8 @@ Test(ranges, a_conflict_is_what_the_model_says)
 				is_free &= model[at] == 0 ||
 					   (model[at] == 1 &&
 					    !wish.is_exclusive);
-			cr_assert_eq(rf_ranges_conflict(&ranges, &wish) == NULL,
+			cr_assert_eq(rf_ranges_conflict(&ranges, &wish,
+							&steps) == NULL,
 				     is_free, "round %u", round);
 		}
 	}
@@ -139,13 +146,15 @@ Test(ranges, the_ends_of_all_offsets_work)
 	struct rf_range all = wish_of(0, RF_RANGE_END, true);
 	struct rf_range last = wish_of(RF_RANGE_END, RF_RANGE_END, false);
 	const struct rf_range *range;
+	uint64_t steps = 0;
 
 	begin();
 	rf_ranges_set(&ranges, &all, &spare);
 	rf_ranges_set(&ranges, &last, &spare);
 	cr_assert_eq(length(&ranges), 2);
-	range = rf_ranges_conflict(&ranges, &last);
+	range = rf_ranges_conflict(&ranges, &last, &steps);
 	cr_assert_null(range);
+	cr_assert_eq(steps, 2);
 	rf_ranges_set(&ranges, &all, &spare);
 	cr_assert_eq(length(&ranges), 1);
 	rf_ranges_clear(&ranges, RF_RANGE_END, RF_RANGE_END, &spare);

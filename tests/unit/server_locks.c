@@ -65,6 +65,11 @@ static int set(const struct lock_request *request)
 	return locks_set(&locks, session_of(request->owner), request);
 }
 
+static int set_at_once(struct lock_request request)
+{
+	return set(&request);
+}
+
 static int set_waiting(struct lock_request request, uint64_t number)
 {
 	request.wait = number;
@@ -640,10 +645,8 @@ Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
 		r = want(1 + count % 64, 0, 2 * count, 2 * count, true);
 		count++;
 	} while (set(&r) == 0);
-	cr_assert_eq(count, LOCKS_SESSION_MAX - RF_RANGES_SPARE + 2);
-	/* To take away works, unless it needs one more. */
-	cr_assert_eq(sessions[0].range_count,
-		     LOCKS_SESSION_MAX - RF_RANGES_SPARE + 1);
+	cr_assert_eq(count, LOCKS_SESSION_MAX + 1);
+	cr_assert_eq(sessions[0].range_count, LOCKS_SESSION_MAX);
 	cr_assert_eq(locks_clear(&locks, &sessions[0], &all), 0);
 	/* Another session is not concerned. */
 	r = want(1, 1, 0, 0, true);
@@ -652,5 +655,121 @@ Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
 		cr_assert_eq(set_waiting(want(1, 2 * i, 0, 0, true), i), 1);
 	cr_assert_eq(set_waiting(want(1, 4, 0, 0, true), 1), -EINVAL);
 	cr_assert_eq(set_waiting(want(1, 2, 0, 0, true), 99999), -ENOLCK);
+	end();
+}
+
+/* Whose locks are as many as may be can unlock a part of one. */
+Test(server_locks, an_unlock_that_splits_has_a_reserve, .timeout = 60)
+{
+	struct lock_request whole = want(1, 0, 0, RF_RANGE_END, true), r;
+	unsigned int count = 0;
+
+	begin();
+	cr_assert_eq(set(&whole), 0);
+	do {
+		r = want(2 + count % 64, 0, 2 * count, 2 * count, true);
+		count++;
+	} while (set(&r) == 0);
+	cr_assert_eq(sessions[0].range_count, LOCKS_SESSION_MAX);
+	/* One that does not split needs none. */
+	r = want(1, 0, 0, 0, true);
+	cr_assert_eq(locks_clear(&locks, &sessions[0], &r), 0);
+	cr_assert_eq(sessions[0].range_count, LOCKS_SESSION_MAX);
+	count = 0;
+	do {
+		count++;
+		r = want(1, 0, 2 * count, 2 * count, true);
+	} while (locks_clear(&locks, &sessions[0], &r) == 0);
+	cr_assert_eq(count, LOCKS_SESSION_RESERVE + 1);
+	/* And what does not split works on. */
+	r = want(1, 0, 1, 5, true);
+	cr_assert_eq(locks_clear(&locks, &sessions[0], &r), 0);
+	/* What the reserve has lent is no room for new ones. */
+	cr_assert_eq(set_at_once(want(3, 0, 0, 0, true)), -ENOLCK);
+	end();
+}
+
+enum { CROWD = 1000, MANY = 4000 };
+
+/* Each of the crowd is compared with many ranges, again and again. */
+Test(server_locks, a_crowd_that_waits_does_not_hold_up_others, .timeout = 60)
+{
+	struct lock_request r;
+	unsigned int turns = 0;
+
+	begin();
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(set_at_once(want(1, 1, 2 * i, 2 * i, true)), 0);
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(set_waiting(want(1, 2 * i, 2 * MANY - 2,
+					      2 * MANY - 2, true), i + 1), 1);
+	r = want(1, 1, 0, 0, true);
+	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	cr_assert_leq(locks.wake_steps, LOCK_STEPS_MAX + 2 * MANY);
+	cr_assert(locks_are_unfinished(&locks));
+	while (locks_are_unfinished(&locks)) {
+		locks_go_on(&locks);
+		cr_assert_leq(locks.wake_steps, LOCK_STEPS_MAX + 2 * MANY);
+		turns++;
+	}
+	cr_assert_geq(turns, CROWD * (MANY - 1) / LOCK_STEPS_MAX / 2);
+	cr_assert_eq(locks.figures.granted, MANY);
+	/* The file is unlocked while they are gone through: nobody is missed. */
+	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	cr_assert_eq(set(&r), 0);
+	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	cr_assert(locks_are_unfinished(&locks));
+	r = want(1, 1, 0, RF_RANGE_END, true);
+	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	while (locks_are_unfinished(&locks))
+		locks_go_on(&locks);
+	cr_assert_eq(locks.figures.granted, MANY + 2);
+	end();
+}
+
+/* One of them goes while it is the next to be looked at. */
+Test(server_locks, who_is_next_may_go, .timeout = 60)
+{
+	struct lock_request r;
+
+	begin();
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(set_at_once(want(1, 1, 2 * i, 2 * i, true)), 0);
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(set_waiting(want(1, 2 * i, 2 * MANY - 2,
+					      2 * MANY - 2, true), i + 1), 1);
+	r = want(1, 1, 0, 0, true);
+	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	cr_assert(locks_are_unfinished(&locks));
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(locks_cancel(&locks, &sessions[0], i + 1),
+			     -ECANCELED);
+	while (locks_are_unfinished(&locks))
+		locks_go_on(&locks);
+	end();
+}
+
+/*
+ * Many wait for one owner, who waits for many in another thread: each search
+ * goes through all of these.
+ */
+Test(server_locks, searches_of_one_call_are_bounded_together, .timeout = 60)
+{
+	uint64_t deadlocks;
+
+	begin();
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(set_at_once(want(2, 3 + 2 * i, 0, 0, false)), 0);
+	cr_assert_eq(set_at_once(want(1, 1, 0, 0, true)), 0);
+	cr_assert_eq(set_waiting(want(2, 1, 0, 0, true), 1), 1);
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(set_waiting(want(1, 2 * i, 0, 1, true), i + 1),
+			     1);
+	deadlocks = locks.figures.deadlocks;
+	cr_assert_eq(set_at_once(want(1, 1, 1, 1, true)), 0);
+	cr_assert_leq(locks.search_steps, LOCK_STEPS_MAX + 2 * MANY);
+	cr_assert_gt(locks.figures.searches_cut, 0);
+	/* What was not searched is no deadlock. */
+	cr_assert_eq(locks.figures.deadlocks, deadlocks);
 	end();
 }
