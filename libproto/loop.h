@@ -144,6 +144,10 @@ void rf_loop_refuse_connects(struct rf_loop_world *world, bool on);
 void rf_loop_fail_registrations(struct rf_loop_world *world, unsigned int after,
 				unsigned int count);
 
+/* The same of Receives that are posted, by whatever endpoint. */
+void rf_loop_fail_receives(struct rf_loop_world *world, unsigned int after,
+			   unsigned int count);
+
 /* Fill the memory of each Receive and of each Read's sink with 0xdb when it is
  * posted, so that who reads it too early sees it. */
 void rf_loop_set_scribble(struct rf_loop_world *world, bool on);

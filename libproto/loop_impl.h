@@ -49,6 +49,11 @@ struct loop_key {
 	uint32_t next_free;
 };
 
+/* Of calls of one kind: let after pass, fail count. */
+struct loop_failures {
+	unsigned int after, count;
+};
+
 struct rf_loop_world {
 	struct rf_list link;		/* all worlds */
 	char name[LOOP_NAME_MAX + 1];
@@ -65,7 +70,7 @@ struct rf_loop_world {
 	enum rf_level level;
 	struct rf_limits limits;
 	bool reorders, steps_alone, refuses, scribbles;
-	unsigned int mr_fail_after, mr_fail_count;
+	struct loop_failures mr_failures, recv_failures;
 	struct loop_rule rules[LOOP_RULES_MAX];
 	unsigned int rule_count;
 
@@ -78,6 +83,8 @@ struct rf_loop_world {
 
 void loop_check_thread(struct rf_loop_world *world);
 uint64_t loop_chance(struct rf_loop_world *world, uint64_t bound);
+/* True if this call is one of those that are to fail. */
+bool loop_fails(struct loop_failures *failures);
 void loop_digest(struct rf_loop_world *world, uint64_t word);
 void loop_schedule(struct rf_loop_world *world, struct loop_event *event,
 		   uint64_t due_ns);

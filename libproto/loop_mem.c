@@ -259,19 +259,6 @@ static void pd_use(struct rf_pd *pd, int change)
 		(unsigned int)change;
 }
 
-/* True if this registration is one of those that are to fail. */
-static bool registration_fails(struct rf_loop_world *world)
-{
-	if (world->mr_fail_count == 0)
-		return false;
-	if (world->mr_fail_after > 0) {
-		world->mr_fail_after--;
-		return false;
-	}
-	world->mr_fail_count--;
-	return true;
-}
-
 static int give_key(struct loop_mr *mr)
 {
 	struct rf_loop_world *world = pd_world(mr->base.pd);
@@ -293,7 +280,7 @@ int loop_mr_register(struct rf_pd *pd, void *base, size_t size,
 	/* As InfiniBand has it. */
 	if ((access & RF_REMOTE_WRITE) && !(access & RF_LOCAL_WRITE))
 		return -EINVAL;
-	if (registration_fails(pd_world(pd)))
+	if (loop_fails(&pd_world(pd)->mr_failures))
 		return -ENOMEM;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)

@@ -483,6 +483,8 @@ int loop_post_recv(struct rf_ep *base, const struct rf_recv *recv)
 	if (!has_room(ep, ep->recv_tail - ep->recv_head,
 		      base->config.recv_depth, 1))
 		return -EAGAIN;
+	if (loop_fails(&ep->world->recv_failures))
+		return -ENOMEM;
 	*recv_at(ep, ep->recv_tail++) = (struct loop_recv){ .recv = *recv };
 	use_region(recv->sge.mr, 1);
 	if (ep->world->scribbles)

@@ -312,8 +312,25 @@ void rf_loop_refuse_connects(struct rf_loop_world *world, bool on)
 void rf_loop_fail_registrations(struct rf_loop_world *world, unsigned int after,
 				unsigned int count)
 {
-	world->mr_fail_after = after;
-	world->mr_fail_count = count;
+	world->mr_failures = (struct loop_failures){ after, count };
+}
+
+void rf_loop_fail_receives(struct rf_loop_world *world, unsigned int after,
+			   unsigned int count)
+{
+	world->recv_failures = (struct loop_failures){ after, count };
+}
+
+bool loop_fails(struct loop_failures *failures)
+{
+	if (failures->count == 0)
+		return false;
+	if (failures->after > 0) {
+		failures->after--;
+		return false;
+	}
+	failures->count--;
+	return true;
 }
 
 void rf_loop_set_scribble(struct rf_loop_world *world, bool on)

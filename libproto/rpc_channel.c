@@ -22,6 +22,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static void close_because(struct rf_channel *channel, int err, const char *text)
+{
+	channel->is_closing = true;
+	channel->err = err;
+	rf_greeter_fail(channel->greeter, err, text);
+}
+
 void rf_channel_fail(struct rf_channel *channel, const char *format, ...)
 {
 	char text[RF_REASON_MAX];
@@ -32,9 +39,8 @@ void rf_channel_fail(struct rf_channel *channel, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	channel->is_closing = true;
-	channel->err = -EPROTO;
-	rf_greeter_fail(channel->greeter, -EPROTO, text);
+	channel->is_at_fault = true;
+	close_because(channel, -EPROTO, text);
 }
 
 void rf_channel_close(struct rf_channel *channel)
@@ -47,7 +53,7 @@ void rf_channel_close(struct rf_channel *channel)
 
 bool rf_channel_is_at_fault(const struct rf_channel *channel)
 {
-	return channel->err == -EPROTO;
+	return channel->is_at_fault;
 }
 
 int rf_channel_post_recv(struct rf_channel_recv *recv)
@@ -351,17 +357,25 @@ static int get_buffers(struct rf_channel *channel)
 	return 0;
 }
 
-/* If one fails, earlier ones may be posted: then the connection must close. */
+/*
+ * If one fails, earlier ones may be posted: then the connection must close.  That
+ * is no fault of the client, whose session goes on over the next one.
+ */
 static int post_recvs(struct rf_channel *channel)
 {
+	char text[RF_REASON_MAX];
+
 	for (unsigned int i = 0; i < channel->slot_count; i++) {
 		int err = rf_channel_post_recv(&channel->recvs[i]);
 
-		if (err && i == 0)
+		if (!err)
+			continue;
+		if (i == 0)
 			return err;
-		if (err)
-			rf_channel_fail(channel, "cannot post receives: %s",
-					strerror(-err));
+		snprintf(text, sizeof(text), "can't post receives: %s",
+			 strerror(-err));
+		close_because(channel, err, text);
+		break;
 	}
 	return 0;
 }

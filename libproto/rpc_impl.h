@@ -255,6 +255,7 @@ struct rf_channel {
 	void *context;
 	struct rf_greeter *greeter;	/* NULL once the endpoint has closed */
 	bool is_closing;
+	bool is_at_fault;		/* the client broke a rule */
 	int err;
 	char peer[RF_PEER_NAME_SIZE];
 	struct rf_hello_limits limits;

@@ -5,6 +5,7 @@
  */
 #include "tests/common/raw_session.h"
 
+#include "libproto/loop.h"
 #include "storage-server/exec.h"
 #include "storage-server/store_impl.h"
 
@@ -951,6 +952,25 @@ SCENARIO(a_resume_ends_the_old_connection)
 	cr_assert_eq(rig.server->session_count, 1);
 	raws_cut(&again);
 	srig_close(&rig);
+}
+
+/* The server's own trouble is no breach of the client's. */
+Test(server_resume, a_server_short_of_receives_ends_no_session)
+{
+	uint8_t message[RF_HELLO_SIZE_MAX], proof[RF_PROOF_SIZE];
+	int size;
+
+	begin_raw("loop");
+	raws_cut(&raws);
+	raws_connect(&raws);
+	rf_loop_fail_receives(rig.world, 3, 1);
+	size = raws_encode_resume(&raws, message, proof);
+	raws_post(&raws, message, (size_t)size);
+	raws_wait_closed(&raws);
+	srig_until(&rig, raws_server_side(&raws) &&
+		   !raws_server_side(&raws)->channel);
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
+	end_raw();
 }
 
 SCENARIO(an_export_that_is_gone_or_moved_ends_its_sessions)
