@@ -8,8 +8,9 @@
  * push out each other.
  *
  * HELLO is checked in this order: the key or, without one, whose it is; export;
- * networks; then the session is made.  A wrong key is answered late, and later
- * each time.
+ * networks; then the session is made, when nothing runs any more of those that the
+ * mount had before: what these were asked must not take effect after what the new
+ * one is.  A wrong key is answered late, and later each time.
  *
  * Ownership.  A greeting ends with closed() of its greeter, or its admission.
  */
@@ -28,6 +29,7 @@ void greet_end(struct greeting *greeting)
 		greeting->session->resumer = NULL;
 	rf_timer_stop(server->reactor, &greeting->delay);
 	rf_list_remove(&greeting->link);
+	rf_list_remove(&greeting->wait_link);
 	server->greeting_count--;
 	if (greeting->slice)
 		slice_put(greeting->slice);
@@ -216,22 +218,21 @@ static bool may_come(struct greeting *greeting, const struct rf_hello *hello,
 	return greeting->server->key.is_set || greet_user_may_come(greeting);
 }
 
-static bool admit(struct greeting *greeting, const struct rf_hello *hello)
+/* False: a refusal was chosen. */
+static bool admit(struct greeting *greeting, const struct export *export)
 {
 	struct server *server = greeting->server;
 	const struct admission admission = {
 		.transport = greeting->transport,
 		.slice = greeting->slice,
-		.export = greet_export(greeting, hello->export),
-		.hello = hello,
+		.export = export,
+		.hello = &greeting->hello,
 		.client_proof = greeting->client_proof,
 		.peer = rf_greeter_peer(greeting->greeter),
 	};
-	enum rf_status status;
+	enum rf_status status = session_admit(server, greeting->greeter,
+					      &admission);
 
-	if (!admission.export)
-		return false;
-	status = session_admit(server, greeting->greeter, &admission);
 	if (status == RF_ST_TOO_MANY)
 		greet_refuse(greeting, status, "all %u sessions of this server "
 			    "are taken (--sessions)", server->config->sessions);
@@ -241,28 +242,72 @@ static bool admit(struct greeting *greeting, const struct rf_hello *hello)
 	return status == RF_ST_OK;
 }
 
+/* Whoever says it may come. */
+static void take_hello(struct greeting *greeting)
+{
+	struct server *server = greeting->server;
+	const struct export *export = greet_export(greeting,
+						   greeting->hello.export);
+
+	if (export && !session_end_former(server,
+					  greeting->hello.client_uuid)) {
+		rf_list_push(&server->waiting_hellos, &greeting->wait_link);
+	} else if (export && admit(greeting, export)) {
+		server->figures.admitted++;
+		greeting->slice = NULL;		/* the session's */
+		greet_end(greeting);
+	} else {
+		greet_send_refusal(greeting);
+	}
+}
+
 static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 		     const void *message, size_t size)
 {
 	struct greeting *greeting = rf_greeter_context(greeter);
-	struct server *server = greeting->server;
 	bool is_wrong_key = false;
 
 	greeting->has_said_hello = true;
-	if (server->is_draining) {
+	greeting->hello = *hello;
+	if (greeting->server->is_draining) {
 		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
 			    "down");
-	} else if (may_come(greeting, hello, message, size, &is_wrong_key) &&
-		   admit(greeting, hello)) {
-		server->figures.admitted++;
-		greeting->slice = NULL;		/* the session's */
-		greet_end(greeting);
-		return;
-	}
-	if (is_wrong_key)
-		greet_refuse_late(greeting);
-	else
 		greet_send_refusal(greeting);
+	} else if (may_come(greeting, hello, message, size, &is_wrong_key)) {
+		take_hello(greeting);
+	} else if (is_wrong_key) {
+		greet_refuse_late(greeting);
+	} else {
+		greet_send_refusal(greeting);
+	}
+}
+
+static void ask_again(struct rf_task *task)
+{
+	struct server *server = rf_container_of(task, struct server,
+						hello_task);
+	struct rf_list waiting, *item;
+
+	server->hello_task_is_posted = false;
+	rf_list_init(&waiting);
+	while ((item = rf_list_pop(&server->waiting_hellos)))
+		rf_list_push(&waiting, item);
+	while (!server->is_draining && (item = rf_list_pop(&waiting)))
+		take_hello(rf_container_of(item, struct greeting, wait_link));
+	/* Going down, all greeters are closed. */
+	while (rf_list_pop(&waiting))
+		;
+}
+
+void greet_session_gone(struct server *server)
+{
+	if (rf_list_is_empty(&server->waiting_hellos) ||
+	    server->hello_task_is_posted)
+		return;
+	server->hello_task_is_posted = true;
+	server->hello_task.run = ask_again;
+	/* Not from here: we may be in the middle of another admission. */
+	rf_reactor_post(server->reactor, &server->hello_task);
 }
 
 /* ---- connections -------------------------------------------------------- */
@@ -325,6 +370,7 @@ static struct greeting *make_greeting(struct listener *listener)
 	greeting->server = server;
 	greeting->transport = transport;
 	greeting->since_ns = rf_reactor_now_ns(server->reactor);
+	rf_list_init(&greeting->wait_link);
 	if (transport->has_windows)
 		return greeting;
 	greeting->slice = slice_get(&transport->slices);

@@ -21,6 +21,8 @@ struct greeting {
 	struct rf_hello_reply refusal;
 	uint8_t client_proof[RF_PROOF_SIZE];
 	bool has_said_hello;
+	struct rf_hello hello;
+	struct rf_list wait_link;	/* HELLO waits: in the server */
 	struct rf_resume resume;
 	struct session *session;	/* that it waits for, to resume */
 };

@@ -265,6 +265,7 @@ int server_create(const struct config *config, struct rf_reactor *reactor,
 	server->reactor = reactor;
 	busy_init(&server->busy);
 	rf_list_init(&server->greetings);
+	rf_list_init(&server->waiting_hellos);
 	rf_list_init(&server->sessions);
 	rf_list_init(&server->answered);
 	rf_list_init(&server->unbinding);

@@ -119,6 +119,10 @@ struct server {
 	struct staging staging;
 	struct penalties penalties;
 	struct rf_list greetings;	/* oldest first */
+	struct rf_list waiting_hellos;	/* of mounts whose former session has
+					 * not ended yet */
+	struct rf_task hello_task;	/* one has: ask again */
+	bool hello_task_is_posted;
 	struct rf_list sessions;
 	struct rf_list answered;	/* sessions with answers to let go */
 	struct rf_list unbinding;	/* sessions with unbinds to post */
@@ -193,5 +197,7 @@ void server_check_drain(struct server *server);
 void greet(void *context, struct rf_incoming *incoming, const void *hello,
 	   size_t hello_size);
 void greet_close_all(struct server *server);
+/* A session is gone: a HELLO may have waited for it. */
+void greet_session_gone(struct server *server);
 
 #endif /* SERVER_H */

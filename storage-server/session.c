@@ -519,24 +519,29 @@ static enum rf_status admit(struct session *session,
 	return err == -ENOMEM ? RF_ST_TOO_MANY : rf_status_from_errno(err);
 }
 
-/* A mount that says HELLO has given up the sessions that it had. */
-static void end_former(struct server *server, const uint8_t uuid[RF_UUID_SIZE])
+bool session_end_former(struct server *server,
+			const uint8_t uuid[RF_UUID_SIZE])
 {
 	static const uint8_t nobody[RF_UUID_SIZE];
 	struct rf_list *pos, *next;
+	bool is_left = false;
 
 	if (memcmp(uuid, nobody, RF_UUID_SIZE) == 0)
-		return;
+		return true;
 	for (pos = server->sessions.next; pos != &server->sessions;
 	     pos = next) {
 		struct session *session =
 			rf_container_of(pos, struct session, link);
 
 		next = pos->next;
-		if (memcmp(session->record.uuid, uuid, RF_UUID_SIZE) == 0)
+		if (memcmp(session->record.uuid, uuid, RF_UUID_SIZE) != 0)
+			continue;
+		is_left |= session->channel || session->is_syncing;
+		if (!session->is_over)
 			session_expire(session, "its mount has opened another "
 				       "session");
 	}
+	return !is_left;
 }
 
 enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
@@ -546,7 +551,6 @@ enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
 	struct session *session;
 	enum rf_status status;
 
-	end_former(server, admission->hello->client_uuid);
 	if (server->session_count >= server->config->sessions)
 		return RF_ST_TOO_MANY;
 	fill_record(server, admission, &record);

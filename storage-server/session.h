@@ -97,6 +97,10 @@ struct admission {
  */
 enum rf_status session_admit(struct server *server, struct rf_greeter *greeter,
 			     const struct admission *admission);
+/* A mount that says HELLO has given up the sessions that it had.  False: there is
+ * one of which something still runs; greet_session_gone() tells of its end. */
+bool session_end_former(struct server *server,
+			const uint8_t uuid[RF_UUID_SIZE]);
 /* A session of this record, without a connection.  NULL: no memory. */
 struct session *session_make(struct server *server,
 			     const struct client_record *record,

@@ -124,6 +124,7 @@ static void take_out(struct session *session)
 	rf_list_remove(&session->link);
 	server->session_count--;
 	session_free(session);
+	greet_session_gone(server);
 	server_check_drain(server);
 }
 

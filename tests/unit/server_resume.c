@@ -10,6 +10,7 @@
 #include "storage-server/store_impl.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -849,6 +850,17 @@ SCENARIO(bye_leaves_nothing_to_resume)
 	end_raw();
 }
 
+static void say_hello_again(struct raws *mount)
+{
+	uint8_t message[RF_HELLO_SIZE_MAX];
+	int size;
+
+	raws_connect(mount);
+	size = rf_hello_encode(message, &mount->hello, &mount->key,
+			       mount->nonce, mount->hello_proof);
+	raws_post(mount, message, (size_t)size);
+}
+
 SCENARIO(a_mount_that_says_hello_gives_its_former_session_up)
 {
 	struct raws former;
@@ -861,20 +873,121 @@ SCENARIO(a_mount_that_says_hello_gives_its_former_session_up)
 	former.ep = NULL;
 	raws_init(&rig, &raws);
 	memcpy(raws.hello.client_uuid, former.hello.client_uuid, RF_UUID_SIZE);
-	raws_connect(&raws);
-	{
-		uint8_t message[RF_HELLO_SIZE_MAX];
-		int size = rf_hello_encode(message, &raws.hello, &raws.key,
-					   raws.nonce, raws.hello_proof);
-		unsigned int come = raws.come;
-
-		raws_post(&raws, message, (size_t)size);
-		srig_until(&rig, raws.come > come && !raws.is_sending);
-	}
+	say_hello_again(&raws);
+	srig_until(&rig, raws.come > 0 && !raws.is_sending);
 	cr_assert_eq(rig.server->session_count, 1);
 	raws_cut(&raws);
 	cr_assert_eq(raws_resume(&former), RF_ST_BAD_EPOCH);
 	raws_cut(&former);
+	srig_close(&rig);
+}
+
+/* A worker that is kept busy, so that what it is to do comes late. */
+static sem_t worker_may_go;
+
+static void keep_busy(struct rf_job *job)
+{
+	(void)job;
+	while (sem_wait(&worker_may_go) != 0)
+		;
+}
+
+static void kept_busy(struct rf_job *job)
+{
+	(void)job;
+}
+
+/* What the former session was asked for must not land after what the new one is
+ * asked for. */
+SCENARIO(a_mount_s_new_session_waits_for_what_the_former_one_runs)
+{
+	struct rf_job job = { .run = keep_busy, .done = kept_busy };
+	uint8_t message[RAWS_MSG_MAX];
+	struct session *session;
+	rf_handle_t handle;
+	struct raws again;
+	unsigned int come;
+	uint32_t open;
+	char got[4];
+
+	cr_assert_eq(sem_init(&worker_may_go, 0, 0), 0);
+	srig_init(&rig, scheme);
+	srig_set(&rig, "workers", "1");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	handle = make("a", RW, 1, 1, &open, NULL);
+	cr_assert_eq(RAWS_RUN(&raws, 1, 2, &handle,
+			      OP_WRITE(open, 0, 0, "old.new.", 8)), RF_ST_OK);
+	rf_workers_post(rig.server->workers, rig.reactor, &job);
+	/* old. over itself and new.: by a worker, which is not there yet. */
+	raws_send(&raws, message,
+		  raws_encode(&raws, message, 1, 3, &handle,
+			      &(const struct rf_args){ .code = RF_OP_COPY,
+				.copy = { .open = open, .offset = 4,
+					  .source = handle, .source_open = open,
+					  .size = 4 } },
+			      1));
+	session = raws_server_side(&raws);
+	srig_until(&rig, rig.server->active == 1);
+	raws_init(&rig, &again);
+	memcpy(again.hello.client_uuid, raws.hello.client_uuid, RF_UUID_SIZE);
+	come = again.come;
+	say_hello_again(&again);
+	srig_until(&rig, again.come > come || !raws.ep);
+	srig_until(&rig, again.come > come || session->is_closed);
+	srig_until(&rig, !srig_turn(&rig));
+	cr_assert_eq(again.come, come, "it began while the other one ran");
+	cr_assert_eq(sem_post(&worker_may_go), 0);
+	srig_until(&rig, again.come > come && !again.is_sending);
+	cr_assert_eq(rf_hello_reply_decode(again.message, again.header.size,
+					   &again.reply), 0);
+	cr_assert_eq(again.reply.status, RF_ST_OK, "%s", again.reply.reason);
+	cr_assert_eq(rig.server->session_count, 1);
+	rf_ep_close(again.ep);
+	raws_wait_closed(&again);
+	sclient_open(&rig, &client, "data");
+	OK(&client.root, OP_LOOKUP("a"), OP_OPEN(RW));
+	cr_assert_eq(sread(&client, &handle, SRES(&call, 1, open).open, 4, 4,
+			   got), 4);
+	cr_assert(memcmp(got, "old.", 4) == 0, "it was not run");
+	end();
+}
+
+/* It may be given up while it waits, and the next one waits, too. */
+SCENARIO(a_hello_that_waits_may_go_away)
+{
+	struct raws again, third;
+	struct session *session;
+	unsigned int come;
+	uint32_t open;
+
+	begin_raw(scheme);
+	make("a", RW, 1, 1, &open, NULL);
+	session = raws_server_side(&raws);
+	session->is_syncing = true;	/* so that it stays */
+	raws_init(&rig, &again);
+	memcpy(again.hello.client_uuid, raws.hello.client_uuid, RF_UUID_SIZE);
+	third = again;
+	say_hello_again(&again);
+	srig_until(&rig, !rf_list_is_empty(&rig.server->waiting_hellos));
+	rf_ep_close(again.ep);
+	raws_wait_closed(&again);
+	srig_until(&rig, rf_list_is_empty(&rig.server->waiting_hellos));
+	raws_wait_closed(&raws);
+	come = third.come;
+	say_hello_again(&third);
+	srig_until(&rig, !rf_list_is_empty(&rig.server->waiting_hellos));
+	srig_until(&rig, !session->channel);
+	cr_assert_eq(third.come, come);
+	session->is_syncing = false;
+	session_drained(session);
+	srig_until(&rig, third.come > come && !third.is_sending);
+	cr_assert_eq(rf_hello_reply_decode(third.message, third.header.size,
+					   &third.reply), 0);
+	cr_assert_eq(third.reply.status, RF_ST_OK);
+	cr_assert_eq(rig.server->session_count, 1);
+	rf_ep_close(third.ep);
+	raws_wait_closed(&third);
 	srig_close(&rig);
 }
 
