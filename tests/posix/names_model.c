@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * names_model.c - random operations on names and attributes by several users,
- * each made on a local file system (the oracle) and on a mount
+ * beside a model of what must be there
  *
- *	names_model [OPTIONS] ORACLE FOLDER [THE SAME FOLDER BY ANOTHER MOUNT]
+ *	names_model [OPTIONS] FOLDER [THE SAME FOLDER BY ANOTHER MOUNT]
  *
- * Operation.  A call goes to the oracle and to one of the mounts, made by the
- * same user.  Both must give the same result and errno, and what stat() shows of
- * the object and its directory must agree, before and after, and which of their
- * times moved.  At times, and at the end, the whole trees are compared.
+ * Operation.  A call is made by one of the users on one of the mounts, and by the
+ * model in memory (lib/model.h).  Result and errno must be the model's, and so must
+ * what stat() shows of the object and its directory, before and after, and which of
+ * their times moved.  At times, and at the end, the whole tree is compared, by each
+ * mount.
  *
  * Paths are short and few, so that calls meet: files replaced, linked, open while
  * they go, directories that are not empty, symbolic links that lead anywhere
- * below.  ".." never stands first and never in a link's target, so nothing leaves
- * the round's folder.
+ * below.  ".." stands once in a path, never first, and never in a link's target, so
+ * nothing leaves the round's folder.
  *
  * Where file systems may differ, nothing is asked: sizes of directories, atime by
- * reading, devices that are opened (mount the oracle nodev), times of fifos.
+ * reading, devices that are opened (the mount must be nodev), times of fifos.
  */
 #include "lib/actor.h"
 #include "lib/campaign.h"
+#include "lib/model.h"
 #include "lib/tree.h"
 
 #include <errno.h>
@@ -32,7 +34,6 @@
 #include <unistd.h>
 
 enum {
-	ORACLE = 0,
 	WALK_EVERY = 150,
 	PARTS = 3,		/* of a path */
 };
@@ -48,6 +49,7 @@ static struct {
 
 static struct {
 	bool is_open;
+	bool is_path;			/* O_PATH */
 	bool is_file;			/* a regular one */
 	unsigned int actor, side;
 } slots[ACTOR_SLOTS];
@@ -56,17 +58,30 @@ static struct {
 
 enum { WHO, SIDE, PATH, PATH2, MODE, FLAGS, VALUE, SLOT };
 
-/* Digits of base 8, 0 is the end; 7 is "..". */
+/* Digits of base 8, 0 is the end; UP is "..". */
+enum { UP = 7 };
+
 static uint32_t some_path(struct rng *rng)
 {
 	uint32_t path = 1 + rng_below(rng, 5);
+	bool may_go_up = true;
 
 	for (int i = 1; i < PARTS && rng_percent(rng, 45); i++) {
-		uint32_t digit = rng_percent(rng, 3) ? 7 :
-						       1 + rng_below(rng, 4);
+		bool goes_up = may_go_up && rng_percent(rng, 3);
+		uint32_t digit = goes_up ? UP : 1 + rng_below(rng, 4);
 
+		may_go_up = !goes_up;
 		path |= digit << 3 * i;
 	}
+	return path;
+}
+
+/* The target of a link does not go up. */
+static uint32_t downwards(uint32_t path)
+{
+	for (int i = 1; i < PARTS; i++)
+		if ((path >> 3 * i & UP) == UP)
+			path &= ~(6u << 3 * i);
 	return path;
 }
 
@@ -87,7 +102,7 @@ static void put_path(uint32_t path, char *out)
 	for (const char *start = out; path; path >>= 3) {
 		if (out > start)
 			*out++ = '/';
-		if ((path & 7) == 7) {
+		if ((path & 7) == UP) {
 			*out++ = '.';
 			*out++ = '.';
 		} else {
@@ -196,7 +211,8 @@ static void make_call(const struct op *op, struct call *c)
 	c->code = (enum call_code)op->code;
 	c->slot = op->arg[SLOT] % ACTOR_SLOTS;
 	put_path(op->arg[PATH], c->path);
-	put_path(op->arg[PATH2], c->path2);
+	put_path(c->code == CALL_SYMLINK ? downwards(op->arg[PATH2]) :
+					   op->arg[PATH2], c->path2);
 	c->mode = some_mode(op->arg[MODE]);
 	c->umask = some_umask(op->arg[MODE]);
 	c->flags = some_flags(c->code, op->arg[FLAGS]);
@@ -292,8 +308,18 @@ static void look(const struct call *c, unsigned int side, struct view *view)
 	}
 }
 
-static bool views_agree(const struct call *c, const struct view *oracle,
-			const struct view *other)
+static void look_at_model(const struct call *c, struct view *view)
+{
+	char paths[WATCHED][ACTOR_PATH];
+
+	watched(c, paths);
+	for (unsigned int i = 0; i < WATCHED; i++)
+		if (is_watched(c, i))
+			view->err[i] = model_lstat(paths[i], &view->st[i]);
+}
+
+static bool view_is_right(const struct call *c, const struct view *wanted,
+			  const struct view *got)
 {
 	char paths[WATCHED][ACTOR_PATH];
 
@@ -301,14 +327,14 @@ static bool views_agree(const struct call *c, const struct view *oracle,
 	for (unsigned int i = 0; i < WATCHED; i++) {
 		if (!is_watched(c, i))
 			continue;
-		if (oracle->err[i] != other->err[i]) {
+		if (wanted->err[i] != got->err[i]) {
 			campaign_fault("lstat %s: %s, not %s", paths[i],
-				       strerror(other->err[i]),
-				       strerror(oracle->err[i]));
+				       strerror(got->err[i]),
+				       strerror(wanted->err[i]));
 			return false;
 		}
-		if (!oracle->err[i] &&
-		    !tree_stat_is_same(paths[i], &oracle->st[i], &other->st[i]))
+		if (!wanted->err[i] &&
+		    !tree_stat_is_right(paths[i], &wanted->st[i], &got->st[i]))
 			return false;
 	}
 	return true;
@@ -338,8 +364,9 @@ static bool is_comparable(const struct view *before, const struct view *after,
 	       !S_ISFIFO(before->st[i].st_mode);
 }
 
-static bool times_agree(const struct call *c, const struct view *before,
-			const struct view *after)
+/* views: the model's, then the mount's. */
+static bool times_are_right(const struct call *c, const struct view *before,
+			    const struct view *after)
 {
 	char paths[WATCHED][ACTOR_PATH];
 
@@ -354,8 +381,7 @@ static bool times_agree(const struct call *c, const struct view *before,
 		wanted = moved(&before[0].st[i], &after[0].st[i]);
 		got = moved(&before[1].st[i], &after[1].st[i]);
 		/* A coarse clock may stand still over a change. */
-		if (got == wanted ||
-		    (!site.has_fine_times && (got & wanted) == wanted))
+		if (got == wanted || (!site.has_fine_times && !(got & ~wanted)))
 			continue;
 		campaign_fault("%s: mtime %s and ctime %s, but mtime should%s "
 			       "and ctime should%s", paths[i],
@@ -370,26 +396,26 @@ static bool times_agree(const struct call *c, const struct view *before,
 
 /* ---- answers -------------------------------------------------------------- */
 
-static bool answers_agree(const struct answer *oracle,
-			  const struct answer *other)
+static bool answer_is_right(const struct answer *wanted,
+			    const struct answer *got)
 {
-	if (oracle->err != other->err) {
+	if (wanted->err != got->err) {
 		campaign_fault("it gave %s, not %s",
-			       other->err ? strerror(other->err) : "success",
-			       oracle->err ? strerror(oracle->err) :
+			       got->err ? strerror(got->err) : "success",
+			       wanted->err ? strerror(wanted->err) :
 					     "success");
 		return false;
 	}
-	if (oracle->value != other->value) {
-		campaign_fault("it gave %ld, not %ld", other->value,
-			       oracle->value);
+	if (wanted->value != got->value) {
+		campaign_fault("it gave %ld, not %ld", got->value,
+			       wanted->value);
 		return false;
 	}
-	if (oracle->text_size == other->text_size &&
-	    memcmp(oracle->text, other->text, oracle->text_size) == 0)
+	if (wanted->text_size == got->text_size &&
+	    memcmp(wanted->text, got->text, wanted->text_size) == 0)
 		return true;
-	campaign_fault("it gave '%.*s', not '%.*s'", (int)other->text_size,
-		       other->text, (int)oracle->text_size, oracle->text);
+	campaign_fault("it gave '%.*s', not '%.*s'", (int)got->text_size,
+		       got->text, (int)wanted->text_size, wanted->text);
 	return false;
 }
 
@@ -413,19 +439,17 @@ static bool is_data(enum call_code code)
 }
 
 static void note_open(const struct call *c, unsigned int actor,
-		      unsigned int side, const struct answer *answer)
+		      unsigned int side)
 {
-	struct answer st;
 	struct call fstat_call = { .code = CALL_FSTAT, .slot = c->slot };
+	struct answer answer;
 
-	slots[c->slot].is_open = answer->err == 0;
+	model_call(actor, side, &fstat_call, &answer);
+	slots[c->slot].is_open = true;
+	slots[c->slot].is_path = c->flags & O_PATH;
+	slots[c->slot].is_file = S_ISREG(answer.st.st_mode);
 	slots[c->slot].actor = actor;
 	slots[c->slot].side = side;
-	slots[c->slot].is_file = false;
-	if (answer->err)
-		return;
-	actor_call(actor, ORACLE, &fstat_call, &st);
-	slots[c->slot].is_file = !st.err && S_ISREG(st.st.st_mode);
 }
 
 /* Another user's, or another mount's: it goes before the slot is used again. */
@@ -436,9 +460,16 @@ static void close_slot(unsigned int slot)
 
 	if (!slots[slot].is_open)
 		return;
-	actor_call(slots[slot].actor, ORACLE, &c, &answer);
+	model_call(slots[slot].actor, slots[slot].side, &c, &answer);
 	actor_call(slots[slot].actor, slots[slot].side, &c, &answer);
 	slots[slot].is_open = false;
+}
+
+/* FUSE does not tell us what is held without an open (CONSISTENCY.md). */
+static bool is_lost(const struct call *c)
+{
+	return slots[c->slot].is_path && c->code != CALL_CLOSE &&
+	       model_slot_is_nameless(c->slot);
 }
 
 /* A chmod that takes setgid away by mistake. */
@@ -455,37 +486,37 @@ static const struct call *spoil(const struct call *c)
 static bool compare_call(const struct call *c, unsigned int actor,
 			 unsigned int side)
 {
-	static struct answer oracle, other;
+	static struct answer wanted, got;
 	struct view before[2], after[2];
 
-	look(c, ORACLE, &before[0]);
+	look_at_model(c, &before[0]);
 	look(c, side, &before[1]);
-	actor_call(actor, ORACLE, c, &oracle);
-	actor_call(actor, side, campaign_is_spoiled ? spoil(c) : c, &other);
-	look(c, ORACLE, &after[0]);
+	model_call(actor, side, c, &wanted);
+	actor_call(actor, side, campaign_is_spoiled ? spoil(c) : c, &got);
+	look_at_model(c, &after[0]);
 	look(c, side, &after[1]);
-	if (c->code == CALL_OPEN)
-		note_open(c, actor, side, &oracle);
+	if (c->code == CALL_OPEN && !wanted.err)
+		note_open(c, actor, side);
 	if (c->code == CALL_CLOSE)
 		slots[c->slot].is_open = false;
-	return answers_agree(&oracle, &other) &&
-	       (c->code != CALL_FSTAT || oracle.err ||
-		tree_stat_is_same("fstat", &oracle.st, &other.st)) &&
-	       views_agree(c, &after[0], &after[1]) &&
-	       times_agree(c, before, after);
+	return answer_is_right(&wanted, &got) &&
+	       (c->code != CALL_FSTAT || wanted.err ||
+		tree_stat_is_right("fstat", &wanted.st, &got.st)) &&
+	       view_is_right(c, &after[0], &after[1]) &&
+	       times_are_right(c, before, after);
 }
 
 static bool act(const struct op *op)
 {
 	unsigned int actor = op->arg[WHO] % site.users;
-	unsigned int side = 1 + op->arg[SIDE] % (site.sides - 1);
+	unsigned int side = op->arg[SIDE] % site.sides;
 	struct call c;
 
 	make_call(op, &c);
 	if (is_about_xattrs(c.code) && !site.has_xattrs)
 		return true;
 	if (needs_slot(c.code)) {
-		if (!slots[c.slot].is_open ||
+		if (!slots[c.slot].is_open || is_lost(&c) ||
 		    (is_data(c.code) && !slots[c.slot].is_file))
 			return true;
 		actor = slots[c.slot].actor;
@@ -496,11 +527,10 @@ static bool act(const struct op *op)
 	return compare_call(&c, actor, side);
 }
 
-static bool trees_agree(void)
+static bool trees_are_right(void)
 {
-	for (unsigned int side = 1; side < site.sides; side++)
-		if (!tree_is_same(site.folder[ORACLE], site.folder[side],
-				  site.has_xattrs))
+	for (unsigned int side = 0; side < site.sides; side++)
+		if (!tree_is_right(site.folder[side], site.has_xattrs))
 			return false;
 	return true;
 }
@@ -546,15 +576,20 @@ static const struct op_kind kinds[CALLS] = {
 
 static void make_folders(const char *name)
 {
+	struct stat st;
+
+	if (mkdirat(site.top[0], name, 0777) ||
+	    fchmodat(site.top[0], name, 01777, 0))
+		trouble("can't make %s", name);
 	for (unsigned int side = 0; side < site.sides; side++) {
-		if (side < 2 && (mkdirat(site.top[side], name, 0777) ||
-				 fchmodat(site.top[side], name, 01777, 0)))
-			trouble("can't make %s", name);
 		site.folder[side] = openat(site.top[side], name,
 					   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (site.folder[side] < 0)
 			trouble("can't open %s", name);
 	}
+	if (fstat(site.folder[0], &st))
+		trouble("can't stat %s", name);
+	model_start(&st);
 }
 
 static void remove_folders(const char *name)
@@ -562,7 +597,6 @@ static void remove_folders(const char *name)
 	for (unsigned int side = 0; side < site.sides; side++)
 		close(site.folder[side]);
 	tree_remove(site.top[0], name);
-	tree_remove(site.top[1], name);
 }
 
 static long run(const struct op *ops, size_t count, unsigned int round)
@@ -576,9 +610,9 @@ static long run(const struct op *ops, size_t count, unsigned int round)
 	site.users = actors_start(site.folder, site.sides);
 	for (size_t i = 0; i < count && failed < 0; i++)
 		if (!act(&ops[i]) ||
-		    ((i + 1) % WALK_EVERY == 0 && !trees_agree()))
+		    ((i + 1) % WALK_EVERY == 0 && !trees_are_right()))
 			failed = (long)i;
-	if (failed < 0 && !trees_agree())
+	if (failed < 0 && !trees_are_right())
 		failed = (long)count - 1;
 	actors_stop();
 	remove_folders(name);
@@ -589,29 +623,28 @@ static long run(const struct op *ops, size_t count, unsigned int round)
 
 static void probe(void)
 {
-	int fd = openat(site.top[ORACLE], "names.probe", O_RDWR | O_CREAT,
-			0600);
+	int fd = openat(site.top[0], "names.probe", O_RDWR | O_CREAT, 0600);
 	struct stat a, b;
 
 	if (fd < 0)
-		trouble("the oracle can't be written");
+		trouble("the folder can't be written");
 	site.has_xattrs = fsetxattr(fd, "user.a", "1", 1, 0) == 0;
 	site.has_fine_times = true;
 	for (unsigned int i = 0; i < 100; i++) {
 		if (fstat(fd, &a) || fchmod(fd, 0600) || fstat(fd, &b))
-			trouble("the oracle's probe");
+			trouble("the probe");
 		if (is_same_time(&a.st_ctim, &b.st_ctim))
 			site.has_fine_times = false;
 	}
 	close(fd);
-	unlinkat(site.top[ORACLE], "names.probe", 0);
+	unlinkat(site.top[0], "names.probe", 0);
 	printf("extended attributes %d, fine time stamps %d\n",
 	       site.has_xattrs, site.has_fine_times);
 }
 
 static bool take(char *const *folders, int count)
 {
-	if (count < 2 || count > ACTOR_SIDES)
+	if (count > ACTOR_SIDES)
 		return false;
 	for (int i = 0; i < count; i++) {
 		site.top[i] = open(folders[i],
@@ -626,7 +659,7 @@ static bool take(char *const *folders, int count)
 }
 
 static const struct campaign campaign = {
-	.what = "ORACLE FOLDER [THE SAME FOLDER BY ANOTHER MOUNT]",
+	.what = "FOLDER [THE SAME FOLDER BY ANOTHER MOUNT]",
 	.kinds = kinds,
 	.kind_count = CALLS,
 	.fill = fill,

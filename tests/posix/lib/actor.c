@@ -23,14 +23,7 @@
 
 enum { NAMES_MAX = 64 };
 
-struct user {
-	uid_t uid;
-	gid_t gid;
-	gid_t groups[3];
-	size_t group_count;
-};
-
-static const struct user users[ACTORS_MAX] = {
+static struct user users[ACTORS_MAX] = {
 	{ 0, 0, { 0 }, 1 },
 	{ 61001, 61001, { 62000 }, 1 },
 	{ 61002, 61002, { 62000, 62001, 61002 }, 3 },
@@ -52,6 +45,21 @@ static unsigned int actor_count;
 /* In an actor. */
 static int folder[ACTOR_SIDES];
 static int slots[ACTOR_SIDES][ACTOR_SLOTS];
+
+const struct user *actor_user(unsigned int actor)
+{
+	return &users[actor];
+}
+
+void actor_fill_data(char *out, size_t size)
+{
+	memset(out, 'A' + (int)(size % 26), size);
+}
+
+void actor_fill(char *out, size_t size)
+{
+	memset(out, 'a' + (int)(size % 26), size);
+}
 
 uid_t actor_some_uid(uint32_t which)
 {
@@ -146,10 +154,10 @@ static void put_names(struct answer *out, char *names, long size)
 static long xattr_by_path(int dir, const struct call *c, struct answer *out)
 {
 	const char *path = proc_path(dir, c->path);
-	char value[256];
+	char value[ACTOR_VALUE];
 	long got;
 
-	memset(value, 'a' + (int)(c->size % 26), sizeof(value));
+	actor_fill(value, (size_t)c->size);
 	switch (c->code) {
 	case CALL_SETXATTR:
 		return lsetxattr(path, c->xattr, value, (size_t)c->size,
@@ -250,10 +258,10 @@ static long read_slot(int fd, const struct call *c, struct answer *out)
 
 static long write_slot(int fd, const struct call *c)
 {
-	char bytes[256];
+	char bytes[ACTOR_VALUE];
 
-	memset(bytes, 'A' + (int)(c->size % 26), sizeof(bytes));
-	return pwrite(fd, bytes, (size_t)c->size % sizeof(bytes), c->flags);
+	actor_fill_data(bytes, (size_t)c->size);
+	return pwrite(fd, bytes, (size_t)c->size, c->flags);
 }
 
 static long list_slot(int fd, struct answer *out)
@@ -267,10 +275,10 @@ static long list_slot(int fd, struct answer *out)
 
 static long xattr_of_slot(int fd, const struct call *c, struct answer *out)
 {
-	char value[256];
+	char value[ACTOR_VALUE];
 	long got;
 
-	memset(value, 'a' + (int)(c->size % 26), sizeof(value));
+	actor_fill(value, (size_t)c->size);
 	if (c->code == CALL_FSETXATTR)
 		return fsetxattr(fd, c->xattr, value, (size_t)c->size,
 				 c->flags);
@@ -377,9 +385,23 @@ static void start(unsigned int i, const int *folders, unsigned int sides,
 	serve(pair[1]);
 }
 
+static void take_own_ids(struct user *user)
+{
+	int count = getgroups(ACTOR_GROUPS, user->groups);
+
+	if (count < 0)
+		trouble("more than %d groups", ACTOR_GROUPS);
+	user->uid = geteuid();
+	user->gid = getegid();
+	user->group_count = (size_t)count;
+}
+
 unsigned int actors_start(const int *folders, unsigned int sides)
 {
 	bool is_root = geteuid() == 0;
+
+	if (!is_root)
+		take_own_ids(&users[0]);
 
 	actor_count = is_root ? ACTORS_MAX : 1;
 	for (unsigned int i = 0; i < actor_count; i++)

@@ -20,9 +20,18 @@
 enum {
 	ACTORS_MAX = 4,
 	ACTOR_SLOTS = 4,
-	ACTOR_SIDES = 3,	/* the oracle and two mounts */
+	ACTOR_SIDES = 2,	/* mounts of one export */
 	ACTOR_PATH = 64,
 	ACTOR_TEXT = 4096,
+	ACTOR_VALUE = 256,	/* bytes written, or of an extended attribute */
+	ACTOR_GROUPS = 64,
+};
+
+struct user {
+	uid_t uid;
+	gid_t gid;
+	gid_t groups[ACTOR_GROUPS];
+	size_t group_count;
 };
 
 enum call_code {
@@ -61,6 +70,11 @@ struct answer {
 /* How many users there are: 1 if we can't become others. */
 unsigned int actors_start(const int *folders, unsigned int sides);
 void actors_stop(void);
+/* Who an actor is: the first may be whoever runs this. */
+const struct user *actor_user(unsigned int actor);
+/* The bytes that an actor writes, and the values that it sets. */
+void actor_fill_data(char *out, size_t size);
+void actor_fill(char *out, size_t size);
 /* Ids that chown() may use, of all actors and some more. */
 uid_t actor_some_uid(uint32_t which);
 gid_t actor_some_gid(uint32_t which);

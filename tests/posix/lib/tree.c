@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree.c - compare two trees, remove one
+ * tree.c - compare a tree with the model, remove one
  */
 #include "tree.h"
 #include "campaign.h"
+#include "model.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,21 +18,20 @@
 
 enum {
 	NAMES_MAX = 4096,	/* in one folder */
-	INODES_MAX = 8192,	/* with several names, in a tree */
-	TEXT_MAX = 65536,
+	TEXT_MAX = MODEL_TEXT,
 };
 
-/* Which inode of a is which of b. */
+/* Which inode of the model is which of the tree. */
 struct pairs {
-	ino_t a[INODES_MAX], b[INODES_MAX];
+	ino_t model[ROUND_OPS], tree[ROUND_OPS];
 	unsigned int count;
 };
 
 struct walk {
-	int a, b;
+	int folder;
 	bool has_xattrs;
 	struct pairs *pairs;
-	char path[PATH_MAX];	/* below both */
+	char path[PATH_MAX];	/* below it */
 };
 
 /* ---- one object ----------------------------------------------------------- */
@@ -49,8 +49,8 @@ static bool times_are_same(const char *path, const char *which,
 	return false;
 }
 
-bool tree_stat_is_same(const char *path, const struct stat *a,
-		       const struct stat *b)
+bool tree_stat_is_right(const char *path, const struct stat *a,
+			const struct stat *b)
 {
 	bool has_rdev = S_ISCHR(a->st_mode) || S_ISBLK(a->st_mode);
 
@@ -76,21 +76,21 @@ bool tree_stat_is_same(const char *path, const struct stat *a,
 	return false;
 }
 
-static bool pair_is_known(struct pairs *pairs, const char *path, ino_t a,
-			  ino_t b)
+static bool pair_is_known(struct pairs *pairs, const char *path, ino_t model,
+			  ino_t tree)
 {
 	for (unsigned int i = 0; i < pairs->count; i++) {
-		if (pairs->a[i] != a && pairs->b[i] != b)
+		if (pairs->model[i] != model && pairs->tree[i] != tree)
 			continue;
-		if (pairs->a[i] == a && pairs->b[i] == b)
+		if (pairs->model[i] == model && pairs->tree[i] == tree)
 			return true;
 		campaign_fault("%s: its other names are other inodes", path);
 		return false;
 	}
-	if (pairs->count == INODES_MAX)
-		trouble("more than %d inodes", INODES_MAX);
-	pairs->a[pairs->count] = a;
-	pairs->b[pairs->count++] = b;
+	if (pairs->count == ROUND_OPS)
+		trouble("more than %d inodes", ROUND_OPS);
+	pairs->model[pairs->count] = model;
+	pairs->tree[pairs->count++] = tree;
 	return true;
 }
 
@@ -114,17 +114,17 @@ static ssize_t text_of(int folder, const char *path, mode_t mode, char *out)
 	return got < 0 ? -errno : got;
 }
 
-static bool texts_are_same(const struct walk *w, mode_t mode)
+static bool text_is_right(const struct walk *w, mode_t mode)
 {
-	static char a[TEXT_MAX], b[TEXT_MAX];
-	ssize_t a_size = text_of(w->a, w->path, mode, a);
-	ssize_t b_size = text_of(w->b, w->path, mode, b);
+	static char wanted[TEXT_MAX], got[TEXT_MAX];
+	ssize_t wanted_size = model_text(w->path, wanted);
+	ssize_t got_size = text_of(w->folder, w->path, mode, got);
 
-	if (a_size == b_size &&
-	    (a_size < 0 || memcmp(a, b, (size_t)a_size) == 0))
+	if (wanted_size == got_size &&
+	    (got_size < 0 || memcmp(wanted, got, (size_t)got_size) == 0))
 		return true;
-	campaign_fault("%s: what is in it differs (%zd and %zd bytes)", w->path,
-		       a_size, b_size);
+	campaign_fault("%s: what is in it differs (%zd bytes, not %zd)",
+		       w->path, got_size, wanted_size);
 	return false;
 }
 
@@ -159,17 +159,17 @@ static size_t xattrs_of(int folder, const char *path, char *out, size_t room)
 	return used;
 }
 
-static bool xattrs_are_same(const struct walk *w)
+static bool xattrs_are_right(const struct walk *w)
 {
-	static char a[TEXT_MAX], b[TEXT_MAX];
+	static char wanted[TEXT_MAX], got[TEXT_MAX];
 
-	a[0] = b[0] = '\0';
-	xattrs_of(w->a, w->path, a, sizeof(a));
-	xattrs_of(w->b, w->path, b, sizeof(b));
-	if (strcmp(a, b) == 0)
+	got[0] = '\0';
+	model_xattrs(w->path, wanted, sizeof(wanted));
+	xattrs_of(w->folder, w->path, got, sizeof(got));
+	if (strcmp(wanted, got) == 0)
 		return true;
-	campaign_fault("%s: attributes are '%.100s', not '%.100s'", w->path, b,
-		       a);
+	campaign_fault("%s: attributes are '%.100s', not '%.100s'", w->path,
+		       got, wanted);
 	return false;
 }
 
@@ -199,79 +199,90 @@ static void free_names(char **names, int count)
 		free(names[i]);
 }
 
-static bool folder_is_same(struct walk *w);
+static bool folder_is_right(struct walk *w);
 
-static bool object_is_same(struct walk *w)
+static bool object_is_right(struct walk *w)
 {
-	struct stat a, b;
+	struct stat wanted, got;
+	int err = model_lstat(w->path, &wanted);
 
-	if (fstatat(w->a, w->path, &a, AT_SYMLINK_NOFOLLOW) ||
-	    fstatat(w->b, w->path, &b, AT_SYMLINK_NOFOLLOW)) {
+	if (!err && fstatat(w->folder, w->path, &got, AT_SYMLINK_NOFOLLOW))
+		err = errno;
+	if (err) {
 		campaign_fault("%s is listed, but lstat fails: %s", w->path,
-			       strerror(errno));
+			       strerror(err));
 		return false;
 	}
-	if (!tree_stat_is_same(w->path, &a, &b) ||
-	    !pair_is_known(w->pairs, w->path, a.st_ino, b.st_ino))
+	if (!tree_stat_is_right(w->path, &wanted, &got) ||
+	    !pair_is_known(w->pairs, w->path, wanted.st_ino, got.st_ino))
 		return false;
-	if ((S_ISREG(a.st_mode) || S_ISLNK(a.st_mode)) &&
-	    !texts_are_same(w, a.st_mode))
+	if ((S_ISREG(got.st_mode) || S_ISLNK(got.st_mode)) &&
+	    !text_is_right(w, got.st_mode))
 		return false;
-	if (w->has_xattrs && !xattrs_are_same(w))
+	if (w->has_xattrs && !xattrs_are_right(w))
 		return false;
-	return !S_ISDIR(a.st_mode) || folder_is_same(w);
+	return !S_ISDIR(got.st_mode) || folder_is_right(w);
 }
 
-static bool children_are_same(struct walk *w, char **a, int a_count, char **b,
-			      int b_count)
+static bool child_is_right(struct walk *w, const char *name)
 {
 	size_t end = strlen(w->path);
+	bool is_right;
 
-	for (int i = 0; i < a_count || i < b_count; i++) {
-		bool is_same;
+	snprintf(w->path + end, sizeof(w->path) - end, "%s%s", end ? "/" : "",
+		 name);
+	is_right = object_is_right(w);
+	w->path[end] = '\0';
+	return is_right;
+}
 
-		if (i >= a_count || i >= b_count || strcmp(a[i], b[i]) != 0) {
+/* wanted: names of one letter. */
+static bool children_are_right(struct walk *w, const char *wanted, char **got,
+			       int count)
+{
+	int wanted_count = (int)strlen(wanted);
+
+	for (int i = 0; i < count || i < wanted_count; i++) {
+		char name[] = { i < wanted_count ? wanted[i] : '\0', '\0' };
+
+		if (i >= count || strcmp(name, got[i]) != 0) {
 			campaign_fault("folder %s: %s is listed, not %s",
-				       w->path, i < b_count ? b[i] : "nothing",
-				       i < a_count ? a[i] : "nothing");
+				       w->path, i < count ? got[i] : "nothing",
+				       name[0] ? name : "nothing");
 			return false;
 		}
-		snprintf(w->path + end, sizeof(w->path) - end, "/%s", a[i]);
-		is_same = object_is_same(w);
-		w->path[end] = '\0';
-		if (!is_same)
+		if (!child_is_right(w, name))
 			return false;
 	}
 	return true;
 }
 
-static bool folder_is_same(struct walk *w)
+static bool folder_is_right(struct walk *w)
 {
-	char *a[NAMES_MAX], *b[NAMES_MAX];
-	int a_count = names_of(w->a, w->path, a);
-	int b_count = names_of(w->b, w->path, b);
-	bool is_same = (a_count < 0) == (b_count < 0);
+	const char *path = w->path[0] ? w->path : ".";
+	char wanted[MODEL_NAMES + 1] = "", *got[NAMES_MAX];
+	bool is_readable = model_names(path, wanted);
+	int count = names_of(w->folder, path, got);
+	bool is_right = is_readable == (count >= 0);
 
-	if (!is_same)
-		campaign_fault("folder %s: can be read on one side only",
-			       w->path);
+	if (!is_right)
+		campaign_fault("folder %s: it can%s be read", path,
+			       count < 0 ? "'t" : "");
 	else
-		is_same = children_are_same(w, a, a_count, b, b_count);
-	free_names(a, a_count);
-	free_names(b, b_count);
-	return is_same;
+		is_right = children_are_right(w, wanted, got, count);
+	free_names(got, count);
+	return is_right;
 }
 
-bool tree_is_same(int a, int b, bool has_xattrs)
+bool tree_is_right(int folder, bool has_xattrs)
 {
 	static struct pairs pairs;
 	struct walk w = {
-		.a = a, .b = b, .has_xattrs = has_xattrs, .pairs = &pairs,
-		.path = ".",
+		.folder = folder, .has_xattrs = has_xattrs, .pairs = &pairs,
 	};
 
 	pairs.count = 0;
-	return folder_is_same(&w);
+	return folder_is_right(&w);
 }
 
 void tree_remove(int folder, const char *name)

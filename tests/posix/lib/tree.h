@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree.h - are two directory trees the same, as far as programs can see?
+ * tree.h - is a directory tree as the model has it, as far as programs can see?
  *
  * Names, types, modes, owners, link counts and which names are one inode, sizes,
  * contents, link targets, extended attributes.  Times only where they were set to
@@ -16,11 +16,11 @@
 /* Seconds: stamps before it were set by somebody, and must be equal. */
 #define TREE_OLD 1500000000
 
-/* The same names below folders a and b?  Else campaign_fault(). */
-bool tree_is_same(int a, int b, bool has_xattrs);
+/* Is all below folder as in the model?  Else campaign_fault(). */
+bool tree_is_right(int folder, bool has_xattrs);
 /* One object. */
-bool tree_stat_is_same(const char *path, const struct stat *a,
-		       const struct stat *b);
+bool tree_stat_is_right(const char *path, const struct stat *wanted,
+			const struct stat *got);
 /* Remove name and all below it, whatever its modes. */
 void tree_remove(int folder, const char *name);
 
