@@ -76,6 +76,7 @@ UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c tests/mount/*.c)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
+PRELOAD := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/preload/*.c))
 # Plain programs too, made of tests/posix/NAME.c and tests/posix/lib/*.c.
 POSIX := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/posix/*.c))
 POSIX_OBJ := $(call obj,$(wildcard tests/posix/lib/*.c))
@@ -113,6 +114,13 @@ $(UNIT): $(BUILD)/%: $(BUILD)/%.o $(COMMON_OBJ) $(SERVER_A) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(TEST_LIBS)
 
+# What stands before libc: linked into a test, or loaded into a program.
+$(BUILD)/tests/unit/server_disk: $(BUILD)/tests/preload/bad_disk.o
+$(BUILD)/%.so: %.c
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared $(ALL_LDFLAGS) -o $@ $<
+
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
@@ -130,7 +138,7 @@ $(FUZZERS): $(BUILD)/%: %.c $(LIB_SRC) $(wildcard libproto/*.h)
 		$(FUZZ_FLAGS) -o $@ $< $(LIB_SRC) $(LIB_LIBS)
 
 unit: $(UNIT)
-tools: $(TOOLS) $(POSIX)
+tools: $(TOOLS) $(POSIX) $(PRELOAD)
 fuzzers: $(FUZZERS)
 
 fuzz: fuzzers

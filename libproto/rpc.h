@@ -479,6 +479,13 @@ void rf_request_answer(struct rf_request *request, const struct rf_work *works,
 		       unsigned int work_count);
 
 /*
+ * For when that failed: offer each request whose answer is held to amend(), which
+ * may encode request->enc anew, and says so by true.  The works given with the
+ * answer still go.
+ */
+void rf_channel_amend(struct rf_channel *channel,
+		      bool (*amend)(struct rf_request *request));
+/*
  * Answers do not leave before this: call it at the end of the turn, after the
  * log was written out.  All go in one batch where the queue has room; the rest
  * follow by themselves.

@@ -177,6 +177,17 @@ static void finished_sent(struct rf_op *op, int status)
 
 /* ---- answers ------------ */
 
+/* FINISHED if it was QUEUED, else REPLY. */
+static struct rf_header header_of(const struct rf_request *request)
+{
+	if (request->ticket != 0)
+		return (struct rf_header){ .type = RF_MSG_FINISHED,
+					   .ticket = request->ticket };
+	return (struct rf_header){ .type = RF_MSG_REPLY,
+				   .slot = request->slot,
+				   .seq = request->seq };
+}
+
 /* Write the header of what enc holds. */
 static uint32_t finish_message(struct rf_channel *channel, struct rf_enc *enc,
 			       struct rf_header header)
@@ -232,14 +243,10 @@ static struct rf_out *make_reply(struct rf_channel *channel,
 {
 	struct rf_request *request = &served->request;
 	struct rf_channel_slot *slot = &channel->slots[request->slot];
-	const struct rf_header header = {
-		.type = RF_MSG_REPLY,
-		.slot = request->slot,
-		.seq = request->seq,
-	};
 
 	slot->running = NULL;
-	slot->out.size = finish_message(channel, &request->enc, header);
+	slot->out.size = finish_message(channel, &request->enc,
+					header_of(request));
 	slot->out.served = served;
 	return &slot->out;
 }
@@ -248,13 +255,10 @@ static struct rf_out *make_finished(struct rf_channel *channel,
 				    struct rf_served *served)
 {
 	struct rf_request *request = &served->request;
-	const struct rf_header header = {
-		.type = RF_MSG_FINISHED,
-		.ticket = request->ticket,
-	};
 
 	served->finished.buf = request->reply_buf;
-	served->finished.size = finish_message(channel, &request->enc, header);
+	served->finished.size = finish_message(channel, &request->enc,
+					       header_of(request));
 	served->finished.served = served;
 	channel->waiting_count--;
 	channel->msgs_sent++;
@@ -302,6 +306,21 @@ void rf_channel_replay(struct rf_channel *channel, struct rf_channel_slot *slot)
 	channel->stats.replays++;
 	enqueue(&channel->ready, &slot->out, RF_OUT_READY);
 	pump(channel);
+}
+
+void rf_channel_amend(struct rf_channel *channel,
+		      bool (*amend)(struct rf_request *request))
+{
+	struct rf_list *at;
+
+	rf_list_for_each(at, &channel->held) {
+		struct rf_out *out = rf_container_of(at, struct rf_out, link);
+		struct rf_request *request = &out->served->request;
+
+		if (amend(request))
+			out->size = finish_message(channel, &request->enc,
+						   header_of(request));
+	}
 }
 
 void rf_channel_flush(struct rf_channel *channel)

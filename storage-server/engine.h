@@ -9,7 +9,8 @@
  * [owner]; engine_sync() is [any] and may run beside them.
  * Ownership.  A value that engine_get() gave is pinned until engine_release().
  * Errors.  After a failed commit, flush or sync the engine is read-only until
- * it is opened again; that is logged once, with the engine's own words.
+ * it is opened again; that is logged once, with the engine's own words.  What was
+ * committed since the last flush is still read, and may be gone at the next open.
  */
 #ifndef ENGINE_H
 #define ENGINE_H
@@ -64,6 +65,8 @@ int engine_commit(struct engine *engine, struct engine_batch *batch);
 int engine_flush(struct engine *engine);
 /* The log to the platter, up to what is committed when it starts.  [any] */
 int engine_sync(struct engine *engine);
+/* Is it read-only?  [any] */
+bool engine_has_failed(const struct engine *engine);
 
 /*
  * Walk the keys that begin with prefix, from the first not below start, in

@@ -5,6 +5,11 @@
  * The log is not written by each commit but once for many (manual_wal_flush):
  * a commit costs a memory copy and a skip-list insertion.  Recovery is to a
  * point in time: what is kept is a prefix of the log.
+ *
+ * When it fails.  A file that RocksDB could not write is not to be touched again,
+ * or an assertion ends the process (Debian's library has them): has_failed keeps
+ * us away from the log.  What remains is a sync of the log that begins just while
+ * another thread's write of it fails: then the process ends, as by a kill.
  */
 #include "engine.h"
 
@@ -29,8 +34,12 @@ enum {
 	 * are slow to scan otherwise. */
 	DELETION_WINDOW = 1024,
 	DELETION_TRIGGER = 64,
-	INFO_LOGS = 4,
-	INFO_LOG_SIZE = 4 << 20,
+	/*
+	 * So does RocksDB's own log file: on a full disk, for instance.  On this
+	 * level (HEADER_LEVEL) nothing is written to it; what matters comes to us
+	 * as errors.
+	 */
+	INFO_LOG_NOTHING = 5,
 };
 
 struct engine {
@@ -59,8 +68,9 @@ static int take_error(struct engine *engine, char *error, const char *doing)
 	if (!error)
 		return 0;
 	if (!atomic_exchange(&engine->has_failed, true))
-		rf_log(RF_LOG_ERROR, "metadata: %s: %s; no change is possible "
-		       "any more: see to the disk, then start the server again",
+		rf_log(RF_LOG_ERROR, "metadata: %s: %s; all is read-only "
+		       "from now on: see to the disk, then start the server "
+		       "again",
 		       doing, error);
 	rocksdb_free(error);
 	return -EIO;
@@ -106,8 +116,8 @@ static rocksdb_options_t *create_options(enum engine_family family,
 	rocksdb_options_set_manual_wal_flush(o, 1);
 	rocksdb_options_set_bytes_per_sync(o, SYNC_STEP);
 	rocksdb_options_set_max_open_files(o, -1);
-	rocksdb_options_set_keep_log_file_num(o, INFO_LOGS);
-	rocksdb_options_set_max_log_file_size(o, INFO_LOG_SIZE);
+	rocksdb_options_set_info_log_level(o, INFO_LOG_NOTHING);
+	rocksdb_options_set_keep_log_file_num(o, 1);
 	rocksdb_options_set_stats_dump_period_sec(o, 0);
 	rocksdb_options_set_block_based_table_factory(o, table);
 	if (family == ENGINE_NAMES) {
@@ -281,6 +291,11 @@ static int flush_wal(struct engine *engine, bool is_synced, const char *doing)
 		return -EIO;
 	rocksdb_flush_wal(engine->db, is_synced, &error);
 	return take_error(engine, error, doing);
+}
+
+bool engine_has_failed(const struct engine *engine)
+{
+	return atomic_load(&engine->has_failed);
 }
 
 int engine_flush(struct engine *engine)

@@ -8,7 +8,9 @@
  *
  * When it fails.  An operation's error ends the list.  An error of the commit
  * is told as that of the first operation that changed anything; one of the sync
- * as that of the operation that asked for it.  Both cut the answer there.
+ * as that of the operation that asked for it.  Both cut the answer there.  When
+ * the log can't be written, answers to changes that were to leave after it are
+ * taken back so, too; then the store can only be read, and no answer is recorded.
  */
 #include "exec.h"
 
@@ -67,6 +69,11 @@ static const struct operation operations[] = {
 	[RF_OP_LOCK_EVENTS] = { exec_op_lock_events, NEED_NOTHING },
 };
 
+bool exec_is_read_only(const struct exec *e)
+{
+	return e->session->is_read_only || store_has_failed(e->server->store);
+}
+
 /* What must be true before the operation's own code looks. */
 static int check_needs(const struct exec *e, const struct operation *operation)
 {
@@ -78,7 +85,7 @@ static int check_needs(const struct exec *e, const struct operation *operation)
 		return RF_ST_BAD_HANDLE;
 	if ((operation->needs & NEED_CRED) && !exec_cred(e))
 		return -EINVAL;
-	if ((operation->needs & NEED_WRITE) && e->session->is_read_only)
+	if ((operation->needs & NEED_WRITE) && exec_is_read_only(e))
 		return RF_ST_ROFS;
 	return 0;
 }
@@ -256,8 +263,6 @@ static void synced(struct sync_request *sync, int err)
 	if (sync->object)
 		object_put(sync->object);
 	if (err) {
-		rf_log(RF_LOG_ERROR, "%s: data could not be made durable: %s; "
-		       "the client is told", e->session->name, strerror(-err));
 		blame(e, e->sync_place.is_set ? &e->sync_place
 					      : &e->first_change, err);
 		correct_record(e);
@@ -361,6 +366,7 @@ static void correct_record(struct exec *e)
 
 	/* The opens of the first record stand: they are settled. */
 	if (!e->modifies || e->session->was_forgotten ||
+	    store_has_failed(e->server->store) ||
 	    store_find_reply(e->server->store, &key, &record,
 			     e->server->scratch, STAGING_LARGE) < 0)
 		return;
@@ -381,6 +387,7 @@ static void correct_record(struct exec *e)
 static int commit(struct exec *e)
 {
 	struct txn *txn = exec_txn(e);
+	bool was_dirty = txn_is_dirty(txn);
 	int err;
 
 	e->txn = NULL;
@@ -391,14 +398,24 @@ static int commit(struct exec *e)
 		txn_abort(txn);
 		return err;
 	}
-	return txn_commit(txn);
+	err = txn_commit(txn);
+	if (!err && was_dirty)
+		e->unsaved = e->first_change;
+	return err;
+}
+
+/* Something is to be stored: a change, or just the answer. */
+static bool has_batch(const struct exec *e)
+{
+	return exec_is_dirty(e) ||
+	       (e->modifies && !store_has_failed(e->server->store));
 }
 
 static void finish(struct exec *e)
 {
 	int err = 0;
 
-	if (!e->is_spoiled && (e->modifies || exec_is_dirty(e))) {
+	if (!e->is_spoiled && has_batch(e)) {
 		err = commit(e);
 	} else if (e->txn) {
 		txn_abort(e->txn);
@@ -416,6 +433,22 @@ static void finish(struct exec *e)
 	if (e->modifies && e->server->config->is_strict)
 		e->syncs = true;
 	exec_cut_data(e, sync_next);
+}
+
+bool exec_take_back(struct rf_request *request)
+{
+	struct session *session = rf_channel_context(request->channel);
+	const struct exec_place *place = &session->execs[request->index].unsaved;
+	const struct rf_results results = {
+		.code = place->code,
+		.status = RF_ST_IO,
+	};
+
+	if (!place->is_set)
+		return false;
+	request->enc = place->enc;
+	rf_enc_results(&request->enc, &results);
+	return true;
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -467,6 +500,7 @@ void exec_start(struct exec *e, struct rf_request *request)
 {
 	RF_ASSERT(e->state == EXEC_IDLE);
 	forget_message(e);
+	e->unsaved.is_set = false;
 	e->request = request;
 	e->dec_start = request->dec;
 	e->enc_start = request->enc;

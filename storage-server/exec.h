@@ -110,6 +110,7 @@ struct exec {
 	uint8_t op_index;
 	struct exec_place first_change;	/* blamed when the commit fails */
 	struct exec_place sync_place;	/* blamed when the sync fails */
+	struct exec_place unsaved;	/* after the answer: the change in it */
 
 	/* ---- the operation ---- */
 	struct rf_args args;
@@ -179,6 +180,13 @@ void exec_start(struct exec *e, struct rf_request *request);
 void exec_shelve(struct exec *e);
 /* The connection is gone: so does what waits for a client, and it ends. */
 void exec_lost(struct exec *e);
+/*
+ * The log could not be written before the request's answer left: if it has
+ * changed anything, its answer is an error now.  For rf_channel_amend().
+ */
+bool exec_take_back(struct rf_request *request);
+/* Its session's, or the store's. */
+bool exec_is_read_only(const struct exec *e);
 /* Take it out of its wait for staging or locks; false if it does not wait there.  Not
  * while another request runs, which may have a batch open. */
 bool exec_interrupt(struct exec *e, enum rf_status status);

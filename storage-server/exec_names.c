@@ -185,7 +185,7 @@ static int create_new(struct exec *e)
 	};
 	int err;
 
-	if (e->session->is_read_only)
+	if (exec_is_read_only(e))
 		return -EROFS;
 	err = make(e, &make_args, &results->attr, &results->handle);
 	if (err)
@@ -209,7 +209,7 @@ static int open_existing(struct exec *e)
 		return -ELOOP;
 	if (!S_ISREG(results->attr.mode))
 		return -ENXIO;
-	if ((mask & MAY_WRITE) && e->session->is_read_only)
+	if ((mask & MAY_WRITE) && exec_is_read_only(e))
 		return -EROFS;
 	err = txn_may(exec_txn(e), exec_cred(e), results->attr.inode, mask);
 	if (err)

@@ -182,7 +182,7 @@ int exec_op_open(struct exec *e)
 					     &results->attr));
 	if (!err)
 		err = check_type(&results->attr, flags);
-	if (!err && e->session->is_read_only &&
+	if (!err && exec_is_read_only(e) &&
 	    (flags & (RF_OPEN_WRITE | RF_OPEN_TRUNC)))
 		err = -EROFS;
 	if (!err)

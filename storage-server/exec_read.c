@@ -43,7 +43,7 @@ static int measure(struct exec *e, uint32_t room)
 
 void exec_note_read(struct exec *e, uint32_t flags)
 {
-	if (!e->session->is_read_only && !(flags & RF_OPEN_NOATIME))
+	if (!exec_is_read_only(e) && !(flags & RF_OPEN_NOATIME))
 		txn_read_atime(exec_txn(e), e->current.inode);
 }
 

@@ -273,6 +273,9 @@ static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
 			    "down");
 		greet_send_refusal(greeting);
+	} else if (store_has_failed(greeting->server->store)) {
+		greet_refuse(greeting, RF_ST_IO, GREET_DISK_FAILED);
+		greet_send_refusal(greeting);
 	} else if (may_come(greeting, hello, message, size, &is_wrong_key)) {
 		take_hello(greeting);
 	} else if (is_wrong_key) {

@@ -29,6 +29,10 @@ struct greeting {
 
 void greet_end(struct greeting *greeting);
 
+/* A session could not be recorded, and its changes not be stored. */
+#define GREET_DISK_FAILED "the disk of the server has failed: it lets nobody " \
+	"in until it was seen to and the server started again"
+
 /* Choose a refusal, then send it; late: later each time. */
 __attribute__((format(printf, 3, 4)))
 void greet_refuse(struct greeting *greeting, enum rf_status status,

@@ -46,6 +46,8 @@ static struct session *admissible(struct greeting *greeting,
 	if (server->is_draining)
 		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
 			     "down");
+	else if (store_has_failed(server->store))
+		greet_refuse(greeting, RF_ST_IO, GREET_DISK_FAILED);
 	else if (greeting->resume.version != RF_PROTOCOL_VERSION)
 		greet_refuse(greeting, RF_ST_BAD_VERSION, "this server speaks "
 			     "version %d", RF_PROTOCOL_VERSION);

@@ -195,8 +195,11 @@ static int cut_end(int fd, uint64_t size)
 
 static int adopt_fd(struct object *object, int fd)
 {
-	int err = cut_end(fd, atomic_load(&object->inode_size));
+	int err = 0;
 
+	/* The log may not have that size, and nothing can grow any more. */
+	if (!store_has_failed(object->store))
+		err = cut_end(fd, atomic_load(&object->inode_size));
 	if (err) {
 		close(fd);
 		return err;
@@ -263,9 +266,8 @@ int object_fd(struct object *object, bool is_made)
 	pthread_mutex_lock(&object->store->objects_lock);
 	fd = open_locked(object, is_made);
 	pthread_mutex_unlock(&object->store->objects_lock);
-	if (fd < 0 && fd != -ENOENT && fd != -ENOSPC)
-		rf_log(RF_LOG_ERROR, "can't open the data of inode %llu: %s",
-		       (unsigned long long)object->inode, strerror(-fd));
+	if (fd < 0 && fd != -ENOENT)
+		store_say_failure(object, "open", fd);
 	return fd;
 }
 
@@ -330,6 +332,8 @@ static void settle_suspect(struct store *store, struct object *object)
 	int fd = atomic_load(&object->fd);
 	struct inode inode;
 
+	if (store_has_failed(store))
+		return;		/* the next start cuts to what the log says */
 	if (fd >= 0 && store_find_inode(store, object->inode, &inode) == 0 &&
 	    cut_end(fd, inode.size) == 0) {
 		atomic_store(&object->is_suspect, false);

@@ -44,8 +44,9 @@ ssize_t object_read_cached(struct object *object, void *out, size_t size,
 	got = preadv2(fd, &piece, 1, (off_t)offset, RWF_NOWAIT);
 	if (got == (ssize_t)size)
 		return got;
+	/* A worker's read tells what is wrong. */
 	if (got < 0)
-		return errno == EOPNOTSUPP || errno == EINTR ? -EAGAIN : -errno;
+		return -EAGAIN;
 	/* Short: the end of the file, or of what is cached. */
 	return ends_before(fd, offset + (uint64_t)got) ? got : -EAGAIN;
 }
@@ -65,7 +66,7 @@ ssize_t object_read(struct object *object, void *out, size_t size,
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return -errno;
+			return store_say_failure(object, "read", -errno);
 		if (got == 0)
 			break;
 		done += (size_t)got;
@@ -115,7 +116,7 @@ static int write_all(struct object *object, int fd, const void *data,
 			continue;
 		if (done > 0)
 			leave_rest(object, offset + done);
-		return err;
+		return store_say_failure(object, "write", err);
 	}
 	return 0;
 }
@@ -209,9 +210,7 @@ int object_truncate(struct object *object, uint64_t size)
 	if (!err)
 		return 0;
 	object_note_rest(object);
-	rf_log(RF_LOG_ERROR, "inode %llu: can't cut its data: %s",
-	       (unsigned long long)object->inode, strerror(-err));
-	return err;
+	return store_say_failure(object, "truncation", err);
 }
 
 /* ---- shape --------------------------------------------------------------- */
@@ -256,7 +255,8 @@ int object_allocate(struct object *object, unsigned int flags, uint64_t offset,
 	atomic_store(&object->is_dirty, true);
 	while (fallocate(fd, mode, (off_t)offset, (off_t)size))
 		if (errno != EINTR)
-			return -errno;
+			return errno == EOPNOTSUPP ? -errno :
+			       store_say_failure(object, "allocation", -errno);
 	return 0;
 }
 
@@ -409,7 +409,7 @@ ssize_t object_copy(struct object *from, uint64_t from_offset,
 		done = copy_data(from_fd, from_offset, to_fd, to_offset, size);
 	if (done < 0) {
 		leave_rest(to, to_offset + size);
-		return done;
+		return store_say_failure(to, "copy", (int)done);
 	}
 	if ((size_t)done == size ||
 	    has_data_at(from_fd, from_offset + (uint64_t)done))

@@ -23,6 +23,17 @@
 
 /* ---- the turn ----------------------------------------------------------- */
 
+/* What was committed is not in the log: never acknowledge it. */
+static void take_answers_back(struct server *server)
+{
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &server->answered)
+		rf_channel_amend(rf_container_of(pos, struct session,
+						 answered_link)->channel,
+				 exec_take_back);
+}
+
 static void flush_answers(struct server *server)
 {
 	struct rf_list *item;
@@ -73,17 +84,10 @@ static void post_locks(struct server *server)
 static void end_turn(struct rf_hook *hook)
 {
 	struct server *server = rf_container_of(hook, struct server, hook);
-	int err;
 
 	exec_wake(server);
-	err = store_flush(server->store);
-	if (err) {
-		/* What was committed can't be promised; never acknowledge it. */
-		rf_log(RF_LOG_ERROR, "the log can't be written: %s; stopping at "
-		       "once.  Free space or repair the disk, then start again",
-		       strerror(-err));
-		_exit(1);
-	}
+	if (store_flush(server->store))
+		take_answers_back(server);
 	flush_answers(server);
 	post_unbinds(server);
 	post_locks(server);

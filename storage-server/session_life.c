@@ -169,8 +169,10 @@ static void lease_over(struct rf_timer *timer)
 	struct session *session = rf_container_of(timer, struct session,
 						  lease_timer);
 
-	if (session->resumer) {
-		session_start_lease(session);	/* it waits for us */
+	/* It waits for us; or its end could not be stored, and it would come back
+	 * after the next start to locks that others have been given. */
+	if (session->resumer || store_has_failed(session->server->store)) {
+		session_start_lease(session);
 		return;
 	}
 	session->server->figures.expired++;

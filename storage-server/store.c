@@ -125,6 +125,9 @@ static int read_counter(struct store *store, bool *was_closed)
 	return err;
 }
 
+/* No run of the machine is this one. */
+static const uint8_t no_boot[BOOT_RECORD_SIZE];
+
 /* Of this run of the machine; zero if the kernel does not tell. */
 static void read_boot_id(uint8_t out[BOOT_RECORD_SIZE])
 {
@@ -146,7 +149,6 @@ static void read_boot_id(uint8_t out[BOOT_RECORD_SIZE])
  */
 static int note_boot(struct store *store)
 {
-	static const uint8_t unknown[BOOT_RECORD_SIZE];
 	uint8_t key[INODE_KEY_SIZE], now[BOOT_RECORD_SIZE];
 	struct engine_value value;
 	bool is_same = false;
@@ -158,7 +160,7 @@ static int note_boot(struct store *store)
 	if (!err) {
 		is_same = value.size == sizeof(now) &&
 			  memcmp(value.bytes, now, sizeof(now)) == 0 &&
-			  memcmp(now, unknown, sizeof(now)) != 0;
+			  memcmp(now, no_boot, sizeof(now)) != 0;
 		engine_release(&value);
 		store->lost_power = !is_same;
 	}
@@ -168,6 +170,22 @@ static int note_boot(struct store *store)
 	engine_batch_put(store->engine, store->batch, ENGINE_INODES, key,
 			 sizeof(key), now, sizeof(now));
 	return engine_commit(store->engine, store->batch);
+}
+
+void store_doubt_cache(struct store *store)
+{
+	uint8_t key[INODE_KEY_SIZE];
+
+	if (store->doubts_cache)
+		return;
+	engine_batch_clear(store->batch);
+	engine_batch_put(store->engine, store->batch, ENGINE_INODES, key,
+			 key_volume(key, VOLUME_BOOT), no_boot,
+			 sizeof(no_boot));
+	if (engine_commit(store->engine, store->batch))
+		return;
+	atomic_fetch_add(&store->committed, 1);
+	store->doubts_cache = true;
 }
 
 bool store_lost_power(const struct store *store)
@@ -310,8 +328,9 @@ void store_close(struct store *store)
 	deletions_stop(store);
 	sync_stop(store);
 	put_counter(store, store->next_inode, true);
-	engine_batch_delete(store->engine, store->batch, ENGINE_INODES, key,
-			    key_volume(key, VOLUME_BOOT));
+	if (!store->doubts_cache)
+		engine_batch_delete(store->engine, store->batch, ENGINE_INODES,
+				    key, key_volume(key, VOLUME_BOOT));
 	if (engine_commit(store->engine, store->batch) == 0)
 		engine_sync(store->engine);
 	free_store(store);
@@ -431,6 +450,11 @@ int store_flush(struct store *store)
 	return err;
 }
 
+bool store_has_failed(const struct store *store)
+{
+	return engine_has_failed(store->engine);
+}
+
 /* ---- handles ------------------------------------------------------------- */
 
 /* The hash knows the size: no tag of a handle is one of an open. */
@@ -486,6 +510,35 @@ bool store_open_tag_is_valid(const struct store *store,
 			     const struct open_proof *proof, uint64_t tag)
 {
 	return tags_are_equal(store_open_tag(store, proof), tag);
+}
+
+/* ---- failures of the disk ------------------------------------------------ */
+
+int store_say_failure(const struct object *object, const char *doing, int err)
+{
+	struct store *store = object->store;
+	uint64_t now = rf_now_ns(), last = atomic_load(&store->failure_said_ns);
+	char others[64] = "";
+	uint64_t unsaid;
+
+	/* Room has lines of its own. */
+	if (err == -ENOSPC || err == -EDQUOT)
+		return err;
+	if ((last && now - last < FAILURE_SAY_MS * UINT64_C(1000000)) ||
+	    !atomic_compare_exchange_strong(&store->failure_said_ns, &last,
+					    now)) {
+		atomic_fetch_add(&store->failures_unsaid, 1);
+		return err;
+	}
+	unsaid = atomic_exchange(&store->failures_unsaid, 0);
+	if (unsaid)
+		snprintf(others, sizeof(others), " (and %llu failures since "
+			 "the last such line)", (unsigned long long)unsaid);
+	rf_log(RF_LOG_ERROR, "inode %llu: %s of its data: %s%s; who asked for "
+	       "it is told: see to the disk of %s",
+	       (unsigned long long)object->inode, doing, strerror(-err), others,
+	       store->config.dir);
+	return err;
 }
 
 /* ---- room ---------------------------------------------------------------- */

@@ -107,9 +107,12 @@ int store_export(struct store *store, const char *path, uint64_t *inode,
 /*
  * Write the log out (not to the platter): before answers leave.  Cheap if
  * nothing was committed.  Then starts the removal of unlinked files' data.  An
- * error is final: stop serving.  [owner]
+ * error is final: what was committed since the last one may not be acknowledged,
+ * and nothing can be changed until the store is opened again.  [owner]
  */
 int store_flush(struct store *store);
+/* The log could not be written or synced: the store can only be read.  [any] */
+bool store_has_failed(const struct store *store);
 
 /* ---- handles ------------------------------------------------------------- */
 

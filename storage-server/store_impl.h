@@ -53,6 +53,7 @@ enum {
 
 	SYNC_PACE_US = 1000,		/* syncs back to back stall the writer */
 	SPACE_CHECK_MS = 100,
+	FAILURE_SAY_MS = 1000,		/* a line in the log at most so often */
 };
 _Static_assert(TXN_INODES_MAX >= RF_OPS_MAX * 5, "a full message must fit");
 
@@ -316,6 +317,7 @@ struct store {
 	struct sync_request range_sync;
 	bool is_range_syncing;
 	bool lost_power;		/* since it was used last */
+	bool doubts_cache;		/* and so does the next start */
 	uint64_t hash_mask;		/* all ones; tests make hashes collide */
 	struct txn *txns;		/* TXNS_MAX + 1 */
 	uint8_t *txn_bytes;
@@ -330,8 +332,19 @@ struct store {
 	_Atomic int64_t space_left;	/* above the reserve, by estimate */
 	_Atomic uint64_t space_checked_ns;
 	_Atomic bool space_is_low;	/* it was said */
+	_Atomic uint64_t failure_said_ns, failures_unsaid;
 };
 
+/*
+ * What is in the page cache is not what will be on the platter: the next start
+ * takes it as if the machine had gone down.  [owner]
+ */
+void store_doubt_cache(struct store *store);
+/*
+ * Log an error of a data file, whose words are "inode N: DOING of its data: why".  Of
+ * a disk that fails all the time a line comes now and then.  Gives err.  [any]
+ */
+int store_say_failure(const struct object *object, const char *doing, int err);
 /* A new inode number.  0 or a negative errno. */
 int store_new_inode(struct store *store, uint64_t *out);
 /* The log up to now to the kernel, if it is not there.  [any] */

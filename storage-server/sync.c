@@ -11,7 +11,9 @@
  * When it fails.  A data file's error goes to those who named it, the log's to
  * all.  The kernel tells an error once for each descriptor, and all who have the
  * file open share one here: so failures are kept in a ring, and each open looks
- * for those of its inode that are younger than it.
+ * for those of its inode that are younger than it.  What could not be written is
+ * clean for the kernel from then on, and its next sync says nothing of it: a
+ * server that is started before all opens were told doubts all of them.
  */
 #include "store_impl.h"
 
@@ -26,6 +28,8 @@ static void sync_done(struct rf_task *task)
 		rf_container_of(task, struct sync_request, task);
 
 	request->store->sync.pending--;
+	if (request->err && request->object)
+		store_doubt_cache(request->store);
 	request->done(request, request->err);
 }
 
@@ -145,9 +149,7 @@ static int sync_data(struct object *object)
 	if (err) {
 		atomic_store(&object->is_dirty, true);
 		note_failure(&object->store->sync, object->inode, err);
-		rf_log(RF_LOG_ERROR, "inode %llu: sync of its data: %s; what "
-		       "was written to it may be lost",
-		       (unsigned long long)object->inode, strerror(-err));
+		store_say_failure(object, "sync", err);
 	}
 	atomic_store(&object->is_syncing, false);
 	return err;

@@ -33,6 +33,34 @@ grep -q 'No space left on device' "$T/stderr"
 copied=$(sed -n 's/^\([0-9]*\) bytes.*/\1/p' "$T/stderr")
 cmp -n "$copied" "$T/block" "$M/direct"
 
+# The last bytes, too; then there is no room for a name.
+for size in 256K 32K 4K; do
+	while head -c $size "$T/block" >>"$M/fill.last" 2>/dev/null; do :; done
+done
+names=0
+while mkdir "$M/name.$names" 2>/dev/null; do
+	names=$((names + 1))
+	[ $names -lt 2000 ] || fail "2000 names fit on a full disk"
+done
+full() { # COMMAND...
+	must_fail 1 'No space left on device' "$@"
+}
+full mkdir "$M/directory"
+full touch "$M/new"
+full ln -s target "$M/link"
+full ln "$M/before/block" "$M/hard"
+[ -z "$(find "$M" -name new -o -name directory -o -name link -o -name hard)" ] ||
+	fail "what was refused is there"
+# Moved, or not: it has one name.
+mv "$M/before/block" "$M/moved" 2>/dev/null || true
+equal "$(find "$M" -name moved -o -name block | wc -l)" 1 "names of a moved file"
+[ ! -e "$M/moved" ] || mv -T "$M/moved" "$M/before/block"
+printf 'x' | dd of="$M/before/block" bs=1 conv=notrunc status=none ||
+	fail "a byte that is there can't be written over"
+printf 'x' | dd of="$T/block.x" bs=1 status=none
+head -c 1 "$M/before/block" | cmp - "$T/block.x"
+head -c 1 "$T/block" | dd of="$M/before/block" bs=1 conv=notrunc status=none
+
 # What was there is whole, and df says how it is.
 diff -r /usr/include/linux "$M/before/linux"
 cmp "$T/block" "$M/before/block"
