@@ -7,7 +7,10 @@
 #include <dirent.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
@@ -555,7 +558,7 @@ static void umask_counts(void)
 
 /* ---- listings ------------------------------------------------------------- */
 
-enum { LISTED = 1500 };
+enum { LISTED = 1500, LONG_LISTED = 100000 };
 
 static unsigned int seen[2 * LISTED];
 
@@ -564,12 +567,12 @@ static void name_of(char *out, unsigned int number)
 	snprintf(out, 64, "entry-with-a-longer-name-%u", number);
 }
 
-static void make_entries(void)
+static void make_entries(unsigned int count)
 {
 	char name[64];
 
 	memset(seen, 0, sizeof(seen));
-	for (unsigned int i = 0; i < LISTED; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		name_of(name, i);
 		MUST(open_close(a(name), O_WRONLY | O_CREAT));
 	}
@@ -596,7 +599,7 @@ static void entries_that_come_and_go(void)
 	DIR *dir;
 	char name[64];
 
-	make_entries();
+	make_entries(LISTED);
 	dir = opendir(a(""));
 	if (!TRUE(dir != NULL))
 		return;
@@ -634,7 +637,7 @@ static void places_in_a_listing(void)
 	unsigned int count = 0;
 	DIR *dir;
 
-	make_entries();
+	make_entries(LISTED);
 	dir = opendir(a(""));
 	if (!TRUE(dir != NULL))
 		return;
@@ -661,12 +664,13 @@ static void places_in_a_listing(void)
 
 static void all_is_removed_while_listed(void)
 {
+	unsigned int count = rules_are_long() ? LONG_LISTED : LISTED;
 	unsigned int removed = 0;
 	struct dirent *entry;
 	char name[300];
 	DIR *dir;
 
-	make_entries();
+	make_entries(count);
 	dir = opendir(a(""));
 	if (!TRUE(dir != NULL))
 		return;
@@ -676,10 +680,54 @@ static void all_is_removed_while_listed(void)
 			MUST(unlink(removed++ % 2 ? a(name) : b(name)));
 		}
 	closedir(dir);
-	EQUAL(removed, LISTED);
+	EQUAL(removed, count);
 	EQUAL(stat_of(a("")).st_nlink, 2);
 	MUST(rmdir(b("")));
 	MUST(mkdir(a(""), 0777));
+}
+
+/* The kernel keeps them for FUSE: not between mounts (CONSISTENCY.md). */
+static void a_directory_may_be_locked(void)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int one, two;
+
+	MUST(mkdir(a("d"), 0755));
+	one = (int)MUST(open(a("d"), O_RDONLY | O_DIRECTORY));
+	two = (int)MUST(open(a("d"), O_RDONLY | O_DIRECTORY));
+	MUST(flock(one, LOCK_EX));
+	FAILS(EWOULDBLOCK, flock(two, LOCK_SH | LOCK_NB));
+	MUST(flock(one, LOCK_UN));
+	MUST(flock(two, LOCK_SH | LOCK_NB));
+	MUST(fcntl(one, F_SETLK, &lock));
+	MUST(fcntl(two, F_OFD_SETLK, &lock));
+	lock.l_type = F_WRLCK;
+	FAILS(EBADF, fcntl(one, F_SETLK, &lock));
+	close(one);
+	close(two);
+}
+
+/* ext4's limit, and ours. */
+static void too_many_links(void)
+{
+	enum { LINK_LIMIT = 65000 };
+	struct statfs st = { 0 };
+	char name[64];
+
+	MUST(statfs(a(""), &st));
+	if (!rules_are_long() || (st.f_type != EXT4_SUPER_MAGIC &&
+				  st.f_type != FUSE_SUPER_MAGIC))
+		return;
+	MUST(put_file(a("f"), 1, 0644));
+	for (unsigned int i = 1; i < LINK_LIMIT; i++) {
+		name_of(name, i);
+		MUST(i % 2 ? link(a("f"), a(name)) : link(b("f"), b(name)));
+	}
+	EQUAL(stat_of(b("f")).st_nlink, LINK_LIMIT);
+	FAILS(EMLINK, link(b("f"), b("one-more")));
+	name_of(name, 1);
+	MUST(unlink(a(name)));
+	MUST(link(b("f"), b("one-more")));
 }
 
 static void a_directory_that_is_gone(void)
@@ -797,6 +845,8 @@ static const struct rule rules[] = {
 	RULE(entries_that_come_and_go),
 	RULE(places_in_a_listing),
 	RULE(all_is_removed_while_listed),
+	RULE(a_directory_may_be_locked),
+	RULE(too_many_links),
 	RULE(a_directory_that_is_gone),
 	RULE(one_wins_each_race),
 };

@@ -150,6 +150,22 @@ STORE_TEST(links_count_and_directories_have_none)
 	cr_assert_eq(getattr(store, file, &attr), -ESTALE);
 }
 
+STORE_TEST(an_inode_has_only_so_many_names)
+{
+	uint64_t file;
+	char name[16];
+
+	cr_assert_eq(make(store, top, "f", S_IFREG | 0644, &file), 0);
+	for (unsigned int i = 1; i < STORE_LINK_MAX; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		cr_assert_eq(link_to(store, file, top, name), 0, "%u", i);
+	}
+	cr_assert_eq(link_to(store, file, top, "more"), -EMLINK);
+	cr_assert_eq(attr_of(file).nlink, STORE_LINK_MAX);
+	cr_assert_eq(unlink_as(store, &root_cred, top, "1"), 0);
+	cr_assert_eq(link_to(store, file, top, "more"), 0);
+}
+
 STORE_TEST(a_sticky_directory_protects_the_names_of_others)
 {
 	rf_attr_t attr;

@@ -39,6 +39,8 @@ int rules_main(const struct rule *rules, size_t count, int argc, char **argv);
 const char *a(const char *name);
 const char *b(const char *name);
 bool rules_has_two(void);
+/* LONG=1: the full sizes. */
+bool rules_are_long(void);
 /* name, by the same mount as path. */
 const char *beside(const char *path, const char *name);
 
