@@ -46,6 +46,7 @@ struct mount_options {
 	bool no_exec;
 	bool no_atime;
 	bool no_diratime;
+	bool is_strict_atime;		/* each read; wins over no_atime */
 	bool is_remount;
 	bool is_foreground;		/* -f */
 	uint32_t mount_timeo_ms;	/* give up mounting: default 10 s */

@@ -41,7 +41,8 @@ static const char usage_text[] =
 "  key=FILE            the cluster key, made by rdmafs keygen\n"
 "  ro                  read-only\n"
 "  allow_other         let other users in [as root: on]; noallow_other\n"
-"  dev suid noexec noatime   as in mount(8) [nodev, nosuid]\n"
+"  dev suid noexec noatime strictatime   as in mount(8) [nodev, nosuid];\n"
+"                      allow_dev allow_suid: the same, through mount(8)\n"
 "  hard                wait for a server that is away for as long as it is [yes]\n"
 "  soft                fail with EIO after timeo=SECONDS [60]\n"
 "  mount_timeo=SECONDS give up when the server does not answer a mount [10]\n"
@@ -174,6 +175,19 @@ static int command_mount(int argc, char **argv)
  * [-o ...].  Here -f means fake: check, but don't mount.  2 would be "system
  * error" to mount(8), so wrong usage is 1.
  */
+static int parse_for_helper(struct mount_options *options, const char *list,
+			    char error[OPTIONS_ERROR_MAX])
+{
+	int err = options_parse(options, list, error);
+
+	if (err || !options->is_remount)
+		return err;
+	/* mount(8) gives a remount all that the mount is: what it leaves out is
+	 * asked for. */
+	options->allow_dev = options->allow_suid = true;
+	return options_parse(options, list, error);
+}
+
 static int helper_mount(int argc, char **argv)
 {
 	struct mount_options options;
@@ -190,7 +204,7 @@ static int helper_mount(int argc, char **argv)
 		} else if (letter == 'f') {
 			is_fake = true;
 		} else if (letter == 'o' &&
-			   options_parse(&options, optarg, error) < 0) {
+			   parse_for_helper(&options, optarg, error) < 0) {
 			complain("%s", error);
 			return EXIT_FAILURE;
 		}

@@ -175,7 +175,8 @@ static unsigned long mount_flags(const struct mount_options *options)
 	       (options->allow_suid ? 0ul : MS_NOSUID) |
 	       (options->no_exec ? MS_NOEXEC : 0ul) |
 	       (options->no_atime ? MS_NOATIME : 0ul) |
-	       (options->no_diratime ? MS_NODIRATIME : 0ul);
+	       (options->no_diratime ? MS_NODIRATIME : 0ul) |
+	       (options->is_strict_atime ? MS_STRICTATIME : 0ul);
 }
 
 int mounting_remount(const struct mount_options *options)

@@ -64,8 +64,10 @@ static bool add_file(struct request *r, struct inode *inode, uint32_t open,
 	r->file->is_append = (flags & O_APPEND) != 0;
 	r->file->is_parallel = (flags & (O_APPEND | O_DIRECT)) != 0 &&
 			       S_ISREG(inode->attr.mode);
+	/* strictatime: the server must hear of each read. */
 	r->file->is_direct = r->file->is_parallel ||
-			     ((flags & O_ACCMODE) == O_WRONLY &&
+			     (((flags & O_ACCMODE) == O_WRONLY ||
+			       r->fs->options.is_strict_atime) &&
 			      S_ISREG(inode->attr.mode));
 	return true;
 }
@@ -86,11 +88,14 @@ static void open_answered(struct request *r, struct rf_dec *reply)
 		fuse_io_reply_open(r);
 }
 
-/* The mount was told to leave atime alone, or to change nothing. */
+/* What the mount was told about atime; it moves none if it changes nothing. */
 static uint32_t mount_flags(const struct fs *fs)
 {
-	return fs->options.no_atime || fs->options.is_read_only ?
-	       RF_OPEN_NOATIME : 0;
+	if (fs->options.is_read_only)
+		return RF_OPEN_NOATIME;
+	if (fs->options.is_strict_atime)
+		return RF_OPEN_STRICTATIME;
+	return fs->options.no_atime ? RF_OPEN_NOATIME : 0;
 }
 
 static void fill_open(struct request *r, int flags, uint32_t wire_flags,

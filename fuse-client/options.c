@@ -243,6 +243,9 @@ static const struct known_option known[] = {
 	{ "rw", KIND_OFF, AT(is_read_only), 0, 0 },
 	{ "allow_other", KIND_ON, AT(allow_other), 0, 0 },
 	{ "noallow_other", KIND_OFF, AT(allow_other), 0, 0 },
+	/* mount(8) keeps dev and suid for itself, being its defaults. */
+	{ "allow_dev", KIND_ON, AT(allow_dev), 0, 0 },
+	{ "allow_suid", KIND_ON, AT(allow_suid), 0, 0 },
 	{ "dev", KIND_ON, AT(allow_dev), 0, 0 },
 	{ "nodev", KIND_OFF, AT(allow_dev), 0, 0 },
 	{ "suid", KIND_ON, AT(allow_suid), 0, 0 },
@@ -254,6 +257,8 @@ static const struct known_option known[] = {
 	{ "relatime", KIND_OFF, AT(no_atime), 0, 0 },
 	{ "nodiratime", KIND_ON, AT(no_diratime), 0, 0 },
 	{ "diratime", KIND_OFF, AT(no_diratime), 0, 0 },
+	{ "strictatime", KIND_ON, AT(is_strict_atime), 0, 0 },
+	{ "nostrictatime", KIND_OFF, AT(is_strict_atime), 0, 0 },
 	{ "remount", KIND_ON, AT(is_remount), 0, 0 },
 
 	{ "key", KIND_PATH, AT(key_file), 0, 0 },
@@ -296,6 +301,9 @@ static const struct known_option known[] = {
 	{ "_netdev", KIND_IGNORED, 0, 0, 0 },
 	{ "nofail", KIND_IGNORED, 0, 0, 0 },
 	{ "async", KIND_IGNORED, 0, 0, 0 },
+	/* The server keeps times of access in its log, and syncs none. */
+	{ "lazytime", KIND_IGNORED, 0, 0, 0 },
+	{ "nolazytime", KIND_IGNORED, 0, 0, 0 },
 	{ "comment", KIND_IGNORED, 0, 0, 0 },
 	/* What the kernel shows of a mount, and a remount gives back. */
 	{ "default_permissions", KIND_IGNORED, 0, 0, 0 },

@@ -289,7 +289,8 @@ enum rf_open_flags {	/* CREATE, OPEN */
 	RF_OPEN_EXEC = 1 << 8,		/* checked for execute, then as READ */
 	RF_OPEN_NOATIME = 1 << 9,	/* READ and READDIR leave atime alone */
 	RF_OPEN_NO_NAME = 1 << 10,	/* CREATE: O_TMPFILE; EXCL: for good */
-	RF_OPEN_ALL = (1 << 11) - 1,
+	RF_OPEN_STRICTATIME = 1 << 11,	/* each READ and READDIR sets atime */
+	RF_OPEN_ALL = (1 << 12) - 1,
 };
 
 enum rf_write_flags {

@@ -117,7 +117,7 @@ int txn_getattr(struct txn *txn, uint64_t inode, rf_attr_t *out)
 	return err;
 }
 
-int txn_read_atime(struct txn *txn, uint64_t inode)
+int txn_read_atime(struct txn *txn, uint64_t inode, bool is_strict)
 {
 	enum { DAY = 24 * 60 * 60 };
 	rf_time_t now = store_now();
@@ -126,7 +126,8 @@ int txn_read_atime(struct txn *txn, uint64_t inode)
 
 	if (err)
 		return err;
-	if (time_compare(&slot->inode.atime, &slot->inode.mtime) > 0 &&
+	if (!is_strict &&
+	    time_compare(&slot->inode.atime, &slot->inode.mtime) > 0 &&
 	    time_compare(&slot->inode.atime, &slot->inode.ctime) > 0 &&
 	    now.seconds - slot->inode.atime.seconds < DAY)
 		return 0;

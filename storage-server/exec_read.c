@@ -44,7 +44,8 @@ static int measure(struct exec *e, uint32_t room)
 void exec_note_read(struct exec *e, uint32_t flags)
 {
 	if (!exec_is_read_only(e) && !(flags & RF_OPEN_NOATIME))
-		txn_read_atime(exec_txn(e), e->current.inode);
+		txn_read_atime(exec_txn(e), e->current.inode,
+			       flags & RF_OPEN_STRICTATIME);
 }
 
 /* The data are at mem; got of them from the object, the rest is a hole. */

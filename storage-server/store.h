@@ -310,8 +310,11 @@ int txn_wrote(struct txn *txn, uint64_t inode, uint64_t offset, uint64_t size,
 int txn_allocated(struct txn *txn, uint64_t inode, uint64_t new_size,
 		  const struct cred *killer, uint64_t *change_before,
 		  rf_attr_t *out);
-/* atime by the relatime rule; no change of ctime.  Cheap: usually nothing. */
-int txn_read_atime(struct txn *txn, uint64_t inode);
+/*
+ * atime by the relatime rule, or always if is_strict; no change of ctime.  By that
+ * rule it is cheap: usually nothing.
+ */
+int txn_read_atime(struct txn *txn, uint64_t inode, bool is_strict);
 
 /*
  * Entries of dir after cookie, "." and ".." first, each given to put(), until

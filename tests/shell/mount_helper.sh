@@ -45,6 +45,41 @@ mount -o remount,rw "$M"
 must_write
 umount "$M"
 
+# Devices and set-id programs: only if they are asked for.  mount(8) keeps dev and
+# suid, its own defaults, for itself, unless it changes a mount that lacks them.
+mount -t rdmafs "$source" "$M"
+cp /usr/bin/id "$M/id"
+chmod 6755 "$M/id"
+mknod "$M/null" c 1 3
+chmod 666 "$M/null"
+what_counts() {
+	local out=
+	(: >"$M/null") 2>/dev/null && out=dev
+	[ "$(setpriv --reuid 65534 --regid 65534 --clear-groups "$M/id" -u)" != 0 ] ||
+		out="$out suid"
+	say "${out:-nothing}"
+}
+equal "$(what_counts)" "nothing" "what counts by default"
+mount -o remount,dev,suid "$M"
+equal "$(what_counts)" "dev suid" "after remount,dev,suid"
+mount -o remount,noexec "$M"
+mount -o remount,exec "$M"
+equal "$(what_counts)" "dev suid" "after another remount"
+mount -o remount,nodev "$M"
+equal "$(what_counts)" " suid" "after remount,nodev"
+umount "$M"
+mount -t rdmafs -o allow_suid "$source" "$M"
+equal "$(what_counts)" " suid" "by allow_suid"
+umount "$M"
+printf '%s %s rdmafs noauto,allow_dev,allow_suid 0 0\n' "$source" "$M" \
+	>"$T/fstab"
+mount -T "$T/fstab" "$M"
+equal "$(what_counts)" "dev suid" "by allow_dev,allow_suid in fstab"
+umount "$M"
+"$RDMAFS" mount "$source" "$M" -o dev,suid
+equal "$(what_counts)" "dev suid" "by dev,suid of rdmafs mount"
+"$RDMAFS" umount "$M"
+
 # atime: by the relatime rule, unless asked not to.
 atime_after() { # OPTIONS COMMAND...: does it move the atime of what is in $M?
 	local options=$1 before
@@ -76,6 +111,19 @@ equal "$(atime_after rw cat "$M/file")" moves "cat"
 equal "$(atime_after rw cat "$M/file")" stays "cat again"
 equal "$(atime_after rw ls "$M/dir")" moves "ls"
 equal "$(atime_after rw ls "$M/dir")" stays "ls again"
+equal "$(atime_after lazytime cat "$M/file")" stays "lazytime"
+equal "$(atime_after strictatime cat "$M/file")" moves "strictatime, cat"
+equal "$(atime_after strictatime ls "$M/dir")" moves "strictatime, ls"
+equal "$(atime_after noatime,strictatime cat "$M/file")" moves "both"
+equal "$(atime_after nodiratime,strictatime ls "$M/dir")" stays "nodiratime, ls"
+
+# With strictatime each read counts, also of what was just read.
+mount -t rdmafs -o strictatime "$source" "$M"
+cat "$M/file" >"$T/out"
+before=$(stat -c %x "$M/file")
+cat "$M/file" >"$T/out"
+[ "$(stat -c %x "$M/file")" != "$before" ] || fail "the second cat left atime"
+umount "$M"
 
 # HOST:/EXPORT without the port is NFS users' way; here the port is needed.
 printf '%s %s rdmafs noauto,_netdev,nofail,x-systemd.automount,ro,noexec,mount_timeo=5 0 0\n' \

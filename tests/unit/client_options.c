@@ -105,7 +105,7 @@ Test(options, defaults_are_the_safe_ones)
 Test(options, every_kind_of_value_is_stored)
 {
 	cr_assert_eq(options_parse(&o, "ro,noexec,dev,suid,noatime,"
-				   "nodiratime,remount,user_id=0,"
+				   "nodiratime,strictatime,remount,user_id=0,"
 				   "noallow_other,key=/etc/rdmafs/key,timeo=3,"
 				   "soft,mount_timeo=4,"
 				   "rpc_timeo=250ms,memory=1G,inline_max=8k,"
@@ -119,7 +119,7 @@ Test(options, every_kind_of_value_is_stored)
 		     "%s", error);
 	cr_expect(o.is_read_only && o.no_exec && o.allow_dev && o.allow_suid);
 	cr_expect(o.no_atime && !o.allow_other);
-	cr_expect(o.no_diratime && o.is_remount);
+	cr_expect(o.no_diratime && o.is_remount && o.is_strict_atime);
 	cr_expect(o.no_pipeline && o.no_crc && o.wants_huge_pages);
 	cr_expect_str_eq(o.key_file, "/etc/rdmafs/key");
 	cr_expect(o.is_soft);
@@ -143,6 +143,12 @@ Test(options, every_kind_of_value_is_stored)
 	cr_expect_eq(o.gid_index, 3);
 	cr_expect_eq(o.from.ss_family, AF_INET6);
 	cr_expect_eq(o.log_level, RF_LOG_DEBUG);
+}
+
+Test(options, what_mount_8_keeps_has_other_words)
+{
+	cr_assert_eq(options_parse(&o, "allow_dev,allow_suid", error), 0);
+	cr_expect(o.allow_dev && o.allow_suid);
 }
 
 Test(options, the_last_of_two_that_contradict_holds)
@@ -178,7 +184,7 @@ Test(options, wrong_words_and_values_are_refused_by_name)
 		{ "memory=1KK", "memory" }, { "timeo=1m", "timeo" },
 		{ "timeo=0", "timeo" }, { "timeo=999999999", "timeo" },
 		{ "hard=1", "hard" }, { "mount_timeo=0", "mount_timeo" },
-		{ "log=loud", "log" }, { "ro,,strictatime", "strictatime" },
+		{ "log=loud", "log" }, { "ro,,strictmtime", "strictmtime" },
 		{ "inline_max=18446744073709551616", "inline_max" },
 	};
 

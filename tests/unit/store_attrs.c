@@ -199,7 +199,7 @@ STORE_TEST(atime_moves_by_the_relatime_rule)
 
 	cr_assert_eq(setattr_as(store, &user, file, &args, &first), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_read_atime(txn, file), 0);
+	cr_assert_eq(txn_read_atime(txn, file, false), 0);
 	cr_assert(txn_is_dirty(txn), "older than mtime");
 	cr_assert_eq(txn_commit(txn), 0);
 	cr_assert_eq(getattr(store, file, &second), 0);
@@ -207,8 +207,10 @@ STORE_TEST(atime_moves_by_the_relatime_rule)
 	cr_assert_eq(second.change, first.change);
 	cr_assert_eq(time_compare(&second.ctime, &first.ctime), 0);
 	txn = txn_begin(store);
-	cr_assert_eq(txn_read_atime(txn, file), 0);
+	cr_assert_eq(txn_read_atime(txn, file, false), 0);
 	cr_assert_not(txn_is_dirty(txn), "newer than both");
+	cr_assert_eq(txn_read_atime(txn, file, true), 0);
+	cr_assert(txn_is_dirty(txn), "each time");
 	txn_abort(txn);
 }
 
