@@ -2,6 +2,7 @@
 #include "tests/common/server_rig.h"
 
 #include "libproto/loop.h"
+#include "storage-server/store_impl.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -19,6 +20,8 @@ enum {
 	TURN_MS = 20,
 	SLOTS = 16,
 	SOON_NS = 10000000,
+	SYNC_POLL_US = 50,
+	FEWER = 4,		/* buffers, where servers are small */
 };
 
 /* ---- the server --------------------------------------------------------- */
@@ -59,13 +62,34 @@ static void choose_device(struct srig *rig)
 	rig->has_no_windows = srig_has_device(RF_LEVEL_SESSION);
 }
 
+/* In memory where many servers come and go: no test of the disk. */
+static void make_dir(const struct srig *rig, char dir[SRIG_DIR_SIZE])
+{
+	snprintf(dir, SRIG_DIR_SIZE, "%s/rdmafs-server-XXXXXX",
+		 rig->is_virtual && access("/dev/shm", W_OK) == 0 ? "/dev/shm"
+								  : "/tmp");
+	cr_assert_not_null(mkdtemp(dir));
+}
+
+/* Small, because it is started often. */
+static void make_virtual(struct srig *rig)
+{
+	srig_set(rig, "workers", "0");
+	srig_set(rig, "sessions", "4");
+	srig_set(rig, "slots", "8");
+	srig_set(rig, "greeters", "4");
+	srig_set(rig, "staging", "5M");
+	srig_set(rig, "session-staging", "4M");
+}
+
 void srig_init(struct srig *rig, const char *scheme)
 {
 	memset(rig, 0, sizeof(*rig));
 	rig->has_no_windows = strcmp(scheme, "loop-session") == 0;
-	rig->is_loop = rig->has_no_windows || strcmp(scheme, "loop") == 0;
-	snprintf(rig->dir, sizeof(rig->dir), "/tmp/rdmafs-server-XXXXXX");
-	cr_assert_not_null(mkdtemp(rig->dir));
+	rig->is_virtual = strcmp(scheme, "loop-virtual") == 0;
+	rig->is_loop = rig->has_no_windows || rig->is_virtual ||
+		       strcmp(scheme, "loop") == 0;
+	make_dir(rig, rig->dir);
 	cr_assert_eq(config_init(&rig->config), 0);
 	snprintf(rig->uri, sizeof(rig->uri), "%s", rig->is_loop ?
 		 "loop://rdmafs" : "iwarp://");
@@ -82,15 +106,19 @@ void srig_init(struct srig *rig, const char *scheme)
 	srig_set(rig, "log-level", "error");
 	if (rig->is_loop)
 		srig_set(rig, "insecure", "yes");
+	if (rig->is_virtual)
+		make_virtual(rig);
 	rf_log_set_level(getenv("RF_VERBOSE") ? RF_LOG_DEBUG : RF_LOG_ERROR);
 }
 
 static void open_fabric(struct srig *rig)
 {
+	const unsigned int share = rig->is_virtual ? FEWER : 1;
 	const struct rf_pool_config config = {
 		.name = "test clients",
-		.classes = { { 4096, HELLO_BUFS }, { MSG_BUF, MSG_BUFS },
-			     { DATA_SIZE, SRIG_DATA_BUFS } },
+		.classes = { { 4096, HELLO_BUFS / share },
+			     { MSG_BUF, MSG_BUFS / share },
+			     { DATA_SIZE, SRIG_DATA_BUFS / share } },
 		.class_count = 3,
 	};
 
@@ -112,11 +140,43 @@ static void open_fabric(struct srig *rig)
 	cr_assert_eq(rf_reactor_add_poller(rig->reactor, rig->poller), 0);
 }
 
+/* A kill does not clean up: copies keep the holes of files as they are. */
+static void take_remains(struct srig *rig)
+{
+	char command[256];
+
+	make_dir(rig, rig->remains);
+	snprintf(command, sizeof(command), "cp -a %s/. %s", rig->dir,
+		 rig->remains);
+	cr_assert_eq(system(command), 0, "%s", command);
+}
+
+static void before_flush(struct rf_hook *hook)
+{
+	struct srig *rig = rf_container_of(hook, struct srig, before_flush);
+
+	if (!rig->server || rig->is_dying || !rig->dies_if ||
+	    !rig->dies_if(rig))
+		return;
+	take_remains(rig);
+	rig->is_dying = true;
+}
+
+static uint64_t world_clock(void *context)
+{
+	return rf_loop_now_ns(context);
+}
+
 void srig_start(struct srig *rig)
 {
 	if (!rig->reactor) {
 		cr_assert_eq(rf_reactor_create(&rig->reactor), 0);
 		open_fabric(rig);
+	}
+	if (rig->is_virtual && !rig->before_flush.run) {
+		rf_reactor_set_clock(rig->reactor, world_clock, rig->world);
+		rig->before_flush.run = before_flush;
+		rf_hook_add(rig->reactor, &rig->before_flush);
 	}
 	cr_assert_eq(config_check(&rig->config), 0);
 	cr_assert_eq(server_create(&rig->config, rig->reactor, &rig->server),
@@ -129,10 +189,34 @@ void srig_open(struct srig *rig, const char *scheme)
 	srig_start(rig);
 }
 
+static bool virtual_turn(struct srig *rig)
+{
+	uint64_t event_ns, due_ns, now_ns;
+
+	if (rf_reactor_turn(rig->reactor, 0))
+		return true;
+	/* The one thread that is not the reactor's: time waits for it. */
+	if (rig->server && rig->server->store &&
+	    rig->server->store->sync.pending > 0) {
+		usleep(SYNC_POLL_US);
+		return true;
+	}
+	event_ns = rf_loop_next_ns(rig->world);
+	due_ns = rf_reactor_next_due_ns(rig->reactor);
+	now_ns = rf_loop_now_ns(rig->world);
+	if (event_ns <= due_ns)
+		return rf_loop_step(rig->world);
+	if (due_ns > now_ns)
+		rf_loop_advance(rig->world, due_ns - now_ns);
+	return true;
+}
+
 bool srig_turn(struct srig *rig)
 {
 	uint64_t next_ns;
 
+	if (rig->is_virtual)
+		return virtual_turn(rig);
 	if (!rig->is_loop)
 		return rf_reactor_turn(rig->reactor, TURN_MS);
 	if (rf_reactor_turn(rig->reactor, 0))
@@ -158,6 +242,26 @@ void srig_stop(struct srig *rig)
 	rig->server = NULL;
 }
 
+static void remove_dir(const char *dir);
+
+void srig_kill(struct srig *rig)
+{
+	cr_assert(rig->is_virtual);
+	if (!rig->is_dying)
+		take_remains(rig);
+	rig->is_dying = false;
+	rig->dies_if = NULL;
+	rig->kills++;
+	/* Nobody hears anything more of it while it is taken down. */
+	rf_loop_cut(rig->world, NULL, NULL, RF_LOOP_CUT_RESET);
+	rf_loop_refuse_connects(rig->world, true);
+	srig_stop(rig);
+	rf_loop_refuse_connects(rig->world, false);
+	remove_dir(rig->dir);
+	snprintf(rig->dir, sizeof(rig->dir), "%s", rig->remains);
+	snprintf(rig->config.store, sizeof(rig->config.store), "%s", rig->dir);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type,
 		      struct FTW *ftw)
 {
@@ -167,10 +271,17 @@ static int remove_one(const char *path, const struct stat *st, int type,
 	return remove(path);
 }
 
+static void remove_dir(const char *dir)
+{
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void srig_close(struct srig *rig)
 {
 	if (rig->server)
 		srig_stop(rig);
+	if (rig->before_flush.run)
+		rf_hook_remove(rig->reactor, &rig->before_flush);
 	rf_reactor_remove_poller(rig->reactor, rig->poller);
 	rf_poller_destroy(rig->poller);
 	rf_mr_deregister(rig->mr);
@@ -182,7 +293,7 @@ void srig_close(struct srig *rig)
 		rf_loop_world_put(rig->world);
 	rf_reactor_destroy(rig->reactor);
 	config_fini(&rig->config);
-	nftw(rig->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	remove_dir(rig->dir);
 }
 
 uint64_t srig_staging_total(const struct srig *rig)

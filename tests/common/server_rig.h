@@ -8,6 +8,10 @@
  * interface, or "verbs": the device and the address that the conformance suite
  * is told (fabric_rig.h).  Waiting is srig_until(): turns of the reactor until a
  * condition holds, or the test fails.
+ *
+ * "loop-virtual" is "loop" with the world's time for all timers, and workers'
+ * jobs done in the reactor: nothing waits for real, and equal seeds give equal
+ * runs.  There the server can also be killed: srig_kill().
  */
 #ifndef TESTS_SERVER_RIG_H
 #define TESTS_SERVER_RIG_H
@@ -20,6 +24,7 @@
 
 enum {
 	SRIG_PATIENCE_S = 30,
+	SRIG_DIR_SIZE = 64,
 	SRIG_DATA_BUFS = 24,		/* of 1 MiB, of all clients */
 };
 
@@ -27,8 +32,8 @@ struct srig {
 	struct config config;
 	struct rf_reactor *reactor;
 	struct server *server;
-	char dir[64];
-	bool is_loop, has_no_windows;
+	char dir[SRIG_DIR_SIZE];
+	bool is_loop, has_no_windows, is_virtual;
 	char uri[64];			/* of the clients' fabric */
 	struct rf_loop_world *world;
 	struct rf_fabric *fab;		/* the clients' */
@@ -36,6 +41,12 @@ struct srig {
 	struct rf_poller *poller;
 	struct rf_pool *pool;
 	struct rf_mr *mr;
+	/* Runs at the end of a turn, before the server writes its log out. */
+	struct rf_hook before_flush;
+	bool (*dies_if)(struct srig *rig);
+	bool is_dying;			/* its remains were taken there */
+	char remains[SRIG_DIR_SIZE];
+	unsigned int kills;
 };
 
 /* Is there a device for "verbs", whose rights are of this level? */
@@ -58,6 +69,16 @@ void srig_open(struct srig *rig, const char *scheme);
 void srig_stop(struct srig *rig);
 void srig_close(struct srig *rig);
 
+/*
+ * Kill the server as SIGKILL would: what it has in memory is lost, answers that
+ * are on their way too, and what it has written(2) stays.  srig_start() starts
+ * the next one on that.  With dies_if set, its remains are those of the moment,
+ * at the end of a turn and before the log is written out, when that was true;
+ * then is_dying is set and srig_kill() is due.  Virtual time only.
+ */
+void srig_kill(struct srig *rig);
+
+/* False if nothing is left to happen (in virtual time). */
 bool srig_turn(struct srig *rig);
 #define srig_until(rig, condition)					\
 	do {								\
