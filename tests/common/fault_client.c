@@ -10,7 +10,7 @@
 enum {
 	RETRY_MS = 10,
 	RETRIES_MAX = 2000,		/* longer than any grace period here */
-	SLOT_SIZE = 1 << 20,
+	DATA_BUF = 1 << 20,
 	IDENTITY = 1,			/* root */
 	PAIRS_MAX = 512,		/* of a listing, to be sorted */
 };
@@ -417,8 +417,13 @@ static void new_call(struct fop *fop, struct scall **call)
 
 static void ask_slot(struct fop *fop)
 {
-	const struct rf_args args = { .code = RF_OP_SLOTS,
-				      .slots = { 1, SLOT_SIZE } };
+	/* So large that the next one can use it, too. */
+	const uint32_t size = written_by(&fop->args[0])->size;
+	const struct rf_args args = {
+		.code = RF_OP_SLOTS,
+		.slots = { 1, size > STAGING_SMALL ? STAGING_MIDDLE
+						   : STAGING_SMALL },
+	};
 
 	fop->connection = fop->client->connection;
 	fop->state = FOP_ASKS_SLOT;
@@ -438,7 +443,7 @@ static void add_filled(struct fop *fop)
 						       : &args.setxattr.pieces;
 
 	if (!fop->buf)
-		fop->buf = rf_pool_get(fop->client->base.rig->pool, SLOT_SIZE);
+		fop->buf = rf_pool_get(fop->client->base.rig->pool, DATA_BUF);
 	cr_assert_not_null(fop->buf);
 	memcpy(fop->buf->mem, data->bytes, data->size);
 	*pieces = (rf_pieces_t){ .count = 1, .v = {
@@ -463,6 +468,20 @@ static void run(struct fop *fop)
 	scall_submit(fop->call);
 }
 
+static bool take_free_slot(struct fop *fop)
+{
+	struct fclient *client = fop->client;
+
+	for (unsigned int i = 0; i < client->slot_count; i++) {
+		if (client->slots[i].size < written_by(&fop->args[0])->size)
+			continue;
+		fop->slot = client->slots[i];
+		client->slots[i] = client->slots[--client->slot_count];
+		return true;
+	}
+	return false;
+}
+
 /* With what it needs for its data, in this connection. */
 static void begin(struct fop *fop)
 {
@@ -471,14 +490,10 @@ static void begin(struct fop *fop)
 	if (fop->by_slot && client->phase != FC_OPEN &&
 	    client->phase != FC_SETTLES)
 		return;		/* slots end with a connection */
-	if (!fop->by_slot) {
+	if (!fop->by_slot || take_free_slot(fop))
 		run(fop);
-	} else if (client->slot_count > 0) {
-		fop->slot = client->slots[--client->slot_count];
-		run(fop);
-	} else {
+	else
 		ask_slot(fop);
-	}
 }
 
 static void take_slot(struct fop *fop)
@@ -492,7 +507,7 @@ static void take_slot(struct fop *fop)
 	    fop->connection != client->connection ||
 	    client->phase == FC_AWAY)
 		return;
-	if (slots->count > 0)
+	if (slots->count > 0 && client->slot_count < FC_SLOTS_MAX)
 		client->slots[client->slot_count++] = slots->v[0];
 }
 
@@ -742,7 +757,7 @@ static bool begin_fetch(struct fop *fop, const struct rf_grant *grant)
 	int err;
 
 	if (!fop->buf)
-		fop->buf = rf_pool_get(rig->pool, SLOT_SIZE);
+		fop->buf = rf_pool_get(rig->pool, DATA_BUF);
 	cr_assert_not_null(fop->buf);
 	sge.addr = fop->buf->mem;
 	fop->fetch_op.done = fetched;

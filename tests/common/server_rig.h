@@ -112,6 +112,8 @@ struct sclient {
 void sclient_init(struct srig *rig, struct sclient *client,
 		  const char *export);
 void sclient_connect(struct sclient *client);
+/* The same, which may also fail at once: the error of rf_client_open(). */
+int sclient_try(struct sclient *client);
 /* All of it, and identity 1 is root, identity 2 user 1000 of group 1000. */
 void sclient_open(struct srig *rig, struct sclient *client,
 		  const char *export);

