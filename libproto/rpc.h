@@ -498,6 +498,7 @@ void rf_channel_close(struct rf_channel *channel);
 bool rf_channel_is_at_fault(const struct rf_channel *channel);
 
 struct rf_channel_stats {
+	uint64_t received;		/* messages, those of no operation, too */
 	uint64_t requests;		/* handed to request() */
 	uint64_t replays;		/* answered from the cache */
 	uint64_t queued, finished;

@@ -235,6 +235,7 @@ static void received(struct rf_op *op, int status)
 
 	if (status || channel->is_closing)
 		return;
+	channel->stats.received++;
 	slot = check_message(recv, &dec);
 	if (!slot)
 		return;

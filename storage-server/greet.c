@@ -242,6 +242,16 @@ static bool admit(struct greeting *greeting, const struct export *export)
 	return status == RF_ST_OK;
 }
 
+/* For sessions to end: former ones of its mount, or if all are taken. */
+static bool must_wait(struct greeting *greeting)
+{
+	struct server *server = greeting->server;
+
+	return !session_end_former(server, greeting->hello.client_uuid) ||
+	       (server->session_count >= server->config->sessions &&
+		silence_make_room(server));
+}
+
 /* Whoever says it may come. */
 static void take_hello(struct greeting *greeting)
 {
@@ -249,8 +259,7 @@ static void take_hello(struct greeting *greeting)
 	const struct export *export = greet_export(greeting,
 						   greeting->hello.export);
 
-	if (export && !session_end_former(server,
-					  greeting->hello.client_uuid)) {
+	if (export && must_wait(greeting)) {
 		rf_list_push(&server->waiting_hellos, &greeting->wait_link);
 	} else if (export && admit(greeting, export)) {
 		server->figures.admitted++;

@@ -35,6 +35,15 @@ static bool secret_is_right(const struct greeting *greeting,
 				rf_greeter_nonce(greeting->greeter)) == 0;
 }
 
+static void refuse_over(struct greeting *greeting)
+{
+	const char *why = session_why_over(greeting->server,
+					   greeting->resume.session);
+
+	greet_refuse(greeting, RF_ST_BAD_EPOCH, "this session is over%s%s",
+		     why ? ": " : "", why ? why : "");
+}
+
 /* NULL: a refusal was chosen. */
 static struct session *admissible(struct greeting *greeting,
 				  const void *message, size_t size,
@@ -54,7 +63,7 @@ static struct session *admissible(struct greeting *greeting,
 	else if (!greet_key_is_there(greeting, greeting->resume.flags))
 		return NULL;
 	else if (!(session = find(greeting)))
-		greet_refuse(greeting, RF_ST_BAD_EPOCH, "this session is over");
+		refuse_over(greeting);
 	else if (!secret_is_right(greeting, session, message, size))
 		*is_wrong = true;
 	else if ((server->key.is_set || greet_user_may_come(greeting)) &&
@@ -126,7 +135,7 @@ void greet_session_over(struct greeting *greeting)
 		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
 			     "down");
 	else
-		greet_refuse(greeting, RF_ST_BAD_EPOCH, "this session is over");
+		refuse_over(greeting);
 	greet_send_refusal(greeting);
 }
 

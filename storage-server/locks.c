@@ -328,6 +328,20 @@ static int give_up_flock(struct locks *locks, struct lock_holding *holding,
 	return 1;
 }
 
+static void note_in_the_way(struct locks *locks,
+			    const struct lock_inode *inode,
+			    const struct lock_owner *owner,
+			    const struct lock_request *request)
+{
+	struct lock_holding *at = NULL;
+	const struct rf_range *range;
+
+	while ((at = lock_conflict(inode, owner, request, at, &range,
+				   &locks->wake_steps)))
+		if (at->owner->session != owner->session)
+			at->owner->session->was_in_the_way = true;
+}
+
 static int refuse(struct locks *locks, int err)
 {
 	if (err == -EAGAIN)
@@ -350,8 +364,10 @@ static int set_or_wait(struct locks *locks, struct lock_session *session,
 			look_for_deadlocks(locks, inode);
 		return err;
 	}
-	if (!request->may_wait)
+	if (!request->may_wait) {
+		note_in_the_way(locks, inode, owner, request);
 		return refuse(locks, -EAGAIN);
+	}
 	if (lock_is_deadlock(locks, inode, owner, request))
 		return refuse(locks, -EDEADLK);
 	err = lock_wait_add(locks, session, request);
@@ -464,6 +480,53 @@ int locks_clear(struct locks *locks, struct lock_session *session,
 	if (owner)
 		lock_owner_drop_unused(locks, owner);
 	return 0;
+}
+
+/* ---- who is in the way of others ---------------------------------------- */
+
+static bool is_waited_for(const struct lock_holding *holding, uint64_t *steps)
+{
+	const struct rf_list *at;
+
+	rf_list_for_each(at, &holding->inode->waits) {
+		const struct lock_wait *wait =
+			rf_container_of(at, const struct lock_wait, link);
+
+		++*steps;
+		if (wait->session != holding->owner->session &&
+		    wait->request.kind == holding->owner->kind &&
+		    rf_ranges_conflict(&holding->ranges, &wait->request.range,
+				       steps))
+			return true;
+	}
+	return *steps > LOCK_STEPS_MAX;
+}
+
+static bool owner_is_waited_for(const struct lock_owner *owner,
+				uint64_t *steps)
+{
+	const struct rf_list *at;
+
+	rf_list_for_each(at, &owner->holdings)
+		if (is_waited_for(rf_container_of(at, const struct lock_holding,
+						  owner_link), steps))
+			return true;
+	return false;
+}
+
+bool locks_are_wanted(const struct lock_session *session)
+{
+	const struct rf_list *at;
+	uint64_t steps = 0;
+
+	if (session->was_in_the_way)
+		return true;
+	rf_list_for_each(at, &session->owners)
+		if (owner_is_waited_for(rf_container_of(at,
+						const struct lock_owner,
+						session_link), &steps))
+			return true;
+	return false;
 }
 
 /* ---- ends --------------------------------------------------------------- */

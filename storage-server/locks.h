@@ -62,6 +62,7 @@ struct lock_session {
 	unsigned int range_count, wait_count;
 	uint64_t last_event;
 	bool is_used;
+	bool was_in_the_way;		/* another session was refused for it */
 };
 
 struct lock_request {
@@ -129,6 +130,10 @@ int locks_clear(struct locks *locks, struct lock_session *session,
 bool locks_test(struct locks *locks, struct lock_session *session,
 		const struct lock_request *request, struct rf_range *found,
 		const struct lock_session **holder);
+
+/* Does another session wait for what this one has, or was it refused for that
+ * since was_in_the_way was cleared?  True also if that takes too long to tell. */
+bool locks_are_wanted(const struct lock_session *session);
 
 /* The open is gone: the locks whose owner used it last, and its waits. */
 void locks_release_open(struct locks *locks, struct lock_session *session,

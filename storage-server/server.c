@@ -287,6 +287,7 @@ int server_create(const struct config *config, struct rf_reactor *reactor,
 	if (!server->key.is_set && config->is_insecure)
 		rf_log(RF_LOG_WARN, "no key and --insecure: everyone who "
 		       "reaches this port may use every export");
+	silence_start(server);
 	transports_announce(server);
 	*out = server;
 	return 0;
@@ -363,6 +364,7 @@ static void begin_drain(struct rf_task *task)
 						drain_task);
 
 	rf_timer_stop(server->reactor, &server->grace_timer);
+	silence_stop(server);
 	transports_stop_listening(server);
 	greet_close_all(server);
 	shelve_waits(server);
@@ -390,6 +392,7 @@ void server_destroy(struct server *server)
 {
 	transports_stop_listening(server);
 	rf_timer_stop(server->reactor, &server->grace_timer);
+	silence_stop(server);
 	put_sessions_away(server);	/* of a start that failed */
 	staging_stop_term(&server->staging);
 	RF_ASSERT(server->session_count == 0 && server->greeting_count == 0);

@@ -11,6 +11,7 @@
  *	session.c   a client: identities, opens, what it was lent
  *	session_life.c      its lease, the grace period after a start
  *	session_resume.c    its return, also after a start
+ *	silence.c           a connection on which nothing is said
  *	exec*.c     what a request does, operation by operation
  *	staging.c   lend.c  grants.c  slice.c   memory lent to clients
  *	busy.c      who has an inode while workers use it
@@ -69,6 +70,7 @@ enum {
 	SERVER_GROUPS_MAX = 65536,	/* of all identities of one session */
 	SERVER_IDLE_GREETER_MS = 200,	/* younger ones are never pushed out */
 	SERVER_GREETERS_LEAVING = 16,	/* pushed out, not closed yet */
+	SERVER_ENDED_MAX = 64,		/* ends that are remembered */
 };
 
 /* A fabric that we listen on. */
@@ -135,6 +137,13 @@ struct server {
 	struct rf_timer grace_timer;	/* started: there is a grace period */
 	uint64_t grace_until_ns;
 	unsigned int grace_waits;	/* clients that may still reclaim */
+	struct rf_timer silence_timer;	/* a part of the lease */
+	/* Why the last sessions are over, for those who come back. */
+	struct {
+		uint64_t session;
+		const char *why;
+	} ended[SERVER_ENDED_MAX];
+	unsigned int ended_count;	/* ever */
 	bool has_synced_all;		/* of what was written before the start */
 	struct sync_request record_sync;	/* of the records of clients */
 	bool is_record_syncing, has_new_records;

@@ -20,6 +20,7 @@
  *	session.c         beginning, requests, identities, opens
  *	session_life.c    its connection's end, its own, the grace period
  *	session_resume.c  its return, also after a start
+ *	silence.c         a connection on which nothing is said
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -71,6 +72,8 @@ struct session {
 	unsigned int exec_count;
 	struct rf_timer end_timer;
 	struct rf_timer lease_timer;	/* while LOST */
+	uint64_t received;		/* messages, at the last tick */
+	unsigned int silent_ticks;	/* since then; see silence.c */
 	struct greeting *resumer;	/* waits for it; NULL: none */
 	struct rf_job sync_job;
 	struct rf_list link;		/* in the server */
@@ -124,6 +127,8 @@ void session_drained(struct session *session);
 /* It is over: why, for the log (NULL: it was said).  At once, or with its last
  * request; it may be gone when this returns. */
 void session_expire(struct session *session, const char *why);
+/* What that said, if it is not too long ago; else NULL.  Whys are constants. */
+const char *session_why_over(const struct server *server, uint64_t session);
 void session_start_lease(struct session *session);
 /* The server stops: without a trace in memory, and all in the store. */
 void session_put_away(struct session *session);
@@ -155,6 +160,15 @@ enum rf_status session_resume(struct session *session,
 int session_put_record(struct session *session);
 /* Of the channel: a slot with a kept answer is used again. */
 void session_resent(struct session *session, uint16_t slot, bool is_resent);
+
+/* ---- silence.c ---------------------------------------------------------- */
+
+void silence_start(struct server *server);
+void silence_stop(struct server *server);
+/* It has a connection, and has said nothing for its lease. */
+bool session_is_silent(const struct session *session);
+/* All sessions are taken: true if one is ending, a silent one if there is one. */
+bool silence_make_room(struct server *server);
 
 /* ---- greet_resume.c ----------------------------------------------------- */
 

@@ -148,11 +148,31 @@ void session_put_away(struct session *session)
 		take_out(session);
 }
 
+static void remember_end(struct server *server, uint64_t session,
+			 const char *why)
+{
+	unsigned int at = server->ended_count++ % SERVER_ENDED_MAX;
+
+	server->ended[at].session = session;
+	server->ended[at].why = why;
+}
+
+const char *session_why_over(const struct server *server, uint64_t session)
+{
+	for (unsigned int i = 0; i < SERVER_ENDED_MAX; i++)
+		if (server->ended[i].why &&
+		    server->ended[i].session == session)
+			return server->ended[i].why;
+	return NULL;
+}
+
 void session_expire(struct session *session, const char *why)
 {
-	if (why)
+	if (why) {
 		rf_log(RF_LOG_WARN, "%s: session is over: %s", session->name,
 		       why);
+		remember_end(session->server, session->id, why);
+	}
 	session->is_over = true;
 	/* From now on a RESUME finds nothing, even if its requests take long. */
 	session_forget(session);
