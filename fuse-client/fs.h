@@ -82,8 +82,10 @@ enum {
 	 * connection is dropped, and without one nobody waits. */
 	KILLED_MS = 10000,
 	/* Data that lose their connection, or their grants, so often do so by
-	 * no accident. */
-	LOSSES_MAX = 16,
+	 * no accident, and may be what ends it: then with pauses, that double. */
+	LOSSES_SOON = 16,
+	PAUSE_FIRST_MS = 20,
+	PAUSE_MAX_MS = 5000,
 	RECLAIM_CALLS = 4,		/* at once, on control slots */
 	RECLAIM_FILES_MAX = RF_OPS_MAX,	/* in one message */
 	RECLAIM_LOCKS_MAX = RF_OPS_MAX - 1,	/* USE, LOCK, LOCK, ... */
@@ -109,6 +111,7 @@ enum request_state {
 	REQUEST_PULLING,	/* one-sided work in flight */
 	REQUEST_INVALIDATING,	/* waits for pages to be dropped */
 	REQUEST_PARTS,		/* a WRITE whose parts are under way */
+	REQUEST_PAUSED,		/* lost its data too often to go on at once */
 	REQUEST_STATES,
 };
 
@@ -167,6 +170,7 @@ struct request {
 	struct rf_buf *data;
 	struct rf_pool_waiter waiter;
 	request_fn resume;		/* when what it waits for is there */
+	struct rf_timer pause;
 	struct inode *revealed;		/* cache.c */
 
 	/* pull.c */
@@ -329,6 +333,7 @@ struct fs {
 					 * the server has said nothing since */
 	bool is_other_export;		/* HELLO led to one; leave it */
 	bool is_leaving;		/* BYE was said */
+	bool has_said_losses;		/* until data arrive again */
 	uint32_t generation;		/* of the session */
 	uint32_t lease_ms;
 	struct reconnect reconnect;
@@ -554,6 +559,14 @@ void request_answered_status(struct request *r, struct rf_dec *reply,
 /* Have r->data of at least size bytes, then resume(). */
 void request_need_data(struct request *r, uint32_t size, request_fn resume);
 
+/*
+ * Its data were lost on their way, with the connection or the server's memory for
+ * them: resume(), at once or, when that happens again and again, after a pause.
+ * request_arrived(): they were not.
+ */
+void request_again(struct request *r, request_fn resume);
+void request_arrived(struct request *r);
+
 void request_set_state(struct request *r, enum request_state state);
 
 /* Release an open that nobody will close; r is used up. */
@@ -634,8 +647,8 @@ uint64_t request_oldest_ns(const struct fs *fs);
 
 /*
  * READ the granted bytes into sink (in the arena), check them, return the
- * grants; then pulled().  -EIO: a checksum is wrong.  -EAGAIN: the connection was
- * lost, ask again.
+ * grants; then pulled().  -EIO: a checksum is wrong.  -EAGAIN: they were lost, ask
+ * again.
  */
 void pull_start(struct request *r, const rf_grants_t *grants, void *sink,
 		uint32_t room, void (*pulled)(struct request *r, int err));

@@ -52,6 +52,7 @@ static bool is_waiting(const struct request *r)
 	case REQUEST_CALLING:
 	case REQUEST_PULLING:
 	case REQUEST_PARTS:
+	case REQUEST_PAUSED:
 		return r->fuse != NULL;
 	default:
 		return false;

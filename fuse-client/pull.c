@@ -16,15 +16,19 @@
 
 #include <errno.h>
 
-/* What one asks for anew, for ever, might be what ends the connection. */
-static int loss(struct request *r)
+static void ask_anew(struct request *r)
 {
-	return r->losses++ < LOSSES_MAX ? -EAGAIN : -EIO;
+	r->pulled(r, -EAGAIN);
 }
 
 static void finish(struct request *r, int err)
 {
 	request_set_state(r, REQUEST_WORKING);
+	if (err == -EAGAIN) {
+		request_again(r, ask_anew);
+		return;
+	}
+	request_arrived(r);
 	r->pulled(r, err);
 }
 
@@ -63,7 +67,7 @@ static void return_grants(struct request *r)
 static void pull_done(struct rf_op *op, int status)
 {
 	struct request *r = rf_container_of(op, struct request, op);
-	int err = status ? loss(r) : check(r);
+	int err = status ? -EAGAIN : check(r);
 
 	return_grants(r);
 	finish(r, err);
@@ -120,7 +124,7 @@ static bool post(struct request *r)
 	/* We were held up: it may have been taken back. */
 	if (r->sent_ns < request_oldest_ns(r->fs)) {
 		return_grants(r);
-		finish(r, loss(r));
+		finish(r, -EAGAIN);
 		return true;
 	}
 	count = build(r);
@@ -131,7 +135,7 @@ static bool post(struct request *r)
 		return false;
 	if (err) {
 		return_grants(r);
-		finish(r, loss(r));
+		finish(r, -EAGAIN);
 	}
 	return true;
 }

@@ -26,7 +26,8 @@
 static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_FREE] = TO(WORKING),
 	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(CALLING) | TO(PULLING) |
-			    TO(INVALIDATING) | TO(PARTS) | TO(FREE),
+			    TO(INVALIDATING) | TO(PARTS) | TO(PAUSED) |
+			    TO(FREE),
 	[REQUEST_BUFFER] = TO(WORKING),
 	[REQUEST_SLOTS] = TO(WORKING),
 	[REQUEST_CALLING] = TO(WORKING) | TO(QUEUED),
@@ -34,6 +35,7 @@ static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_PULLING] = TO(WORKING),
 	[REQUEST_INVALIDATING] = TO(WORKING),
 	[REQUEST_PARTS] = TO(WORKING),
+	[REQUEST_PAUSED] = TO(WORKING),
 };
 #undef TO
 
@@ -47,7 +49,7 @@ static bool is_owed(enum request_state state)
 static bool is_busy(enum request_state state)
 {
 	return state != REQUEST_FREE && state != REQUEST_INVALIDATING &&
-	       state != REQUEST_PARTS;
+	       state != REQUEST_PARTS && state != REQUEST_PAUSED;
 }
 
 void request_set_state(struct request *r, enum request_state state)
@@ -499,6 +501,52 @@ void request_need_data(struct request *r, uint32_t size, request_fn resume)
 	rf_pool_wait(r->fs->pool, size, &r->waiter);
 }
 
+/* ---- once more --------------------------------------------------------------- */
+
+static void pause_is_over(struct rf_timer *timer)
+{
+	struct request *r = rf_container_of(timer, struct request, pause);
+
+	request_set_state(r, REQUEST_WORKING);
+	r->resume(r);
+}
+
+static void say_losses(struct request *r)
+{
+	if (r->fs->has_said_losses)
+		return;
+	r->fs->has_said_losses = true;
+	rf_log(RF_LOG_WARN, "data of inode %llu were lost %u times on their "
+	       "way, each time with the connection to %s or the memory that it "
+	       "had lent; trying on",
+	       (unsigned long long)r->inode->handle.inode, LOSSES_SOON,
+	       r->fs->server);
+}
+
+void request_again(struct request *r, request_fn resume)
+{
+	unsigned int doublings;
+
+	if (++r->losses <= LOSSES_SOON) {
+		resume(r);
+		return;
+	}
+	say_losses(r);
+	doublings = (unsigned int)rf_min_u64(r->losses - LOSSES_SOON - 1, 16);
+	r->resume = resume;
+	r->pause.fire = pause_is_over;
+	request_set_state(r, REQUEST_PAUSED);
+	rf_timer_start(r->fs->reactor, &r->pause,
+		       rf_min_u64((uint64_t)PAUSE_FIRST_MS << doublings,
+				  PAUSE_MAX_MS));
+}
+
+void request_arrived(struct request *r)
+{
+	r->losses = 0;
+	r->fs->has_said_losses = false;
+}
+
 /* ---- odds and ends -------------------------------------------------------- */
 
 static void release_answered(struct request *r, struct rf_dec *reply)
@@ -547,6 +595,9 @@ static bool take_back(struct request *r)
 	case REQUEST_SLOTS:
 		rf_list_remove(&r->link);
 		return true;
+	case REQUEST_PAUSED:
+		rf_timer_stop(r->fs->reactor, &r->pause);
+		return true;
 	case REQUEST_CALLING:
 		return !r->carries_identity &&
 		       rf_client_retract(r->fs->client, &r->call);
@@ -593,8 +644,16 @@ static void fail_all(struct rf_list *queue)
 	}
 }
 
+static void fail_paused(struct fs *fs)
+{
+	for (unsigned int i = 0; i < REQUESTS_TOTAL; i++)
+		if (fs->requests[i].state == REQUEST_PAUSED)
+			request_take_back(&fs->requests[i], -EIO);
+}
+
 void requests_lose(struct fs *fs)
 {
+	fail_paused(fs);
 	fail_all(&fs->slots_waiting);
 	fail_all(&fs->pulls_waiting);
 	lock_waits_lose(fs);

@@ -64,10 +64,9 @@ void write_finish(struct request *r, int err)
  * The slots were lost with their connection, or taken back, before the server
  * took the data: nothing was stored, so the same again, by other slots.
  */
-static bool was_void(struct request *r, const struct rf_results *results)
+static bool was_void(const struct rf_results *results)
 {
-	return results->status == RF_ST_BAD_GRANT &&
-	       (r->call.was_voided || r->losses++ < LOSSES_MAX);
+	return results->status == RF_ST_BAD_GRANT;
 }
 
 /* Where the bytes went, and what it did to the counter. */
@@ -110,14 +109,15 @@ static void write_answered(struct request *r, struct rf_dec *reply)
 
 	if (take_slots_back(r, has_slots ? &results.write.rearmed : &none))
 		err = -EIO;
-	if (err && was_void(r, &results)) {
-		write_go_on(r);
+	if (err && was_void(&results)) {
+		request_again(r, write_go_on);
 		return;
 	}
 	if (err) {
 		write_finish(r, err);
 		return;
 	}
+	request_arrived(r);
 	note(r, &results.write);
 	if (results.write.size == 0 || results.write.size > r->write.sent) {
 		write_finish(r, -EIO);
@@ -140,8 +140,8 @@ static void setxattr_answered(struct request *r, struct rf_dec *reply)
 
 	if (take_slots_back(r, has_slots ? &results.setxattr.rearmed : &none))
 		err = -EIO;
-	if (err && was_void(r, &results))
-		write_go_on(r);
+	if (err && was_void(&results))
+		request_again(r, write_go_on);
 	else
 		write_finish(r, err);
 }

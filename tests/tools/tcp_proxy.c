@@ -13,6 +13,8 @@
  *	reset		reset each connection; new ones are made
  *	cut		reset each connection, and each new one
  *	after N		reset each connection once clients have said N more bytes
+ *	short N		reset a connection once a side has said N bytes over it, from
+ *			its beginning; 0: not any more
  *	to PORT		new connections go to this port
  *	quit		end
  *
@@ -39,6 +41,7 @@ enum { PAIRS_MAX = 64, BUFFER = 65536, COMMAND_MAX = 128 };
 struct pipe {
 	char bytes[BUFFER];
 	size_t used;
+	uint64_t said;
 	bool has_ended;		/* nothing more is read */
 	bool was_shut;		/* and the other side was told */
 };
@@ -54,6 +57,7 @@ static bool holds[2];		/* what comes from clients, from the server */
 static bool is_cut;
 static bool counts;
 static uint64_t bytes_left;	/* of clients, until all is reset */
+static uint64_t shortness;	/* bytes of a side; 0: no limit */
 
 static void die(const char *what)
 {
@@ -165,9 +169,10 @@ static bool fill(struct pair *pair, int from)
 		return errno == EAGAIN || errno == EINTR;
 	pipe->has_ended = got == 0;
 	pipe->used += (size_t)got;
+	pipe->said += (uint64_t)got;
 	if (from == 0 && counts)
 		bytes_left -= (uint64_t)got;
-	return true;
+	return shortness == 0 || pipe->said < shortness;
 }
 
 static bool drain(struct pair *pair, int from)
@@ -247,6 +252,8 @@ static bool obey(const char *command)
 	} else if (strncmp(command, "after ", 6) == 0) {
 		bytes_left = strtoull(command + 6, NULL, 10);
 		counts = true;
+	} else if (strncmp(command, "short ", 6) == 0) {
+		shortness = strtoull(command + 6, NULL, 10);
 	} else if (strncmp(command, "to ", 3) == 0) {
 		target = (uint16_t)strtoul(command + 3, NULL, 10);
 	} else {
