@@ -47,6 +47,23 @@
 
 struct rf_client;	/* one channel of one session */
 
+/*
+ * What another process needs to go on with a session when this one has died:
+ * kept up to date by the client, in the caller's memory, which outlives it.
+ * Zeroed at first.  The secret is in it.
+ */
+enum { RF_CLIENT_KEPT_SLOTS = 1280 };	/* more can't be kept */
+
+struct rf_client_kept {
+	uint32_t is_valid;		/* written last; 0: there is no session */
+	uint32_t epoch;
+	uint64_t session, features;
+	struct rf_hello_limits limits;
+	uint8_t client_uuid[RF_UUID_SIZE], server_uuid[RF_UUID_SIZE];
+	uint8_t secret[RF_SECRET_SIZE];
+	uint32_t seqs[RF_CLIENT_KEPT_SLOTS];	/* the last used, of each slot */
+};
+
 struct rf_client_config {
 	struct rf_reactor *reactor;
 	struct rf_poller *poller;
@@ -66,6 +83,7 @@ struct rf_client_config {
 	uint16_t send_depth;		/* of the endpoint; it and reads_out are
 					 * cut down to what the fabric has */
 	uint16_t reads_out;
+	struct rf_client_kept *kept;	/* NULL: not wanted */
 };
 
 struct rf_client_events {
@@ -121,6 +139,16 @@ struct rf_client_events {
 int rf_client_open(const struct rf_client_config *config,
 		   const struct rf_client_events *events, void *context,
 		   struct rf_client **out);
+
+/*
+ * A client that goes on with the session of config->kept, or with a new one if
+ * that is not valid, as after lost(): call rf_client_reconnect().  No callback
+ * runs before.  Errors as rf_client_open().
+ */
+int rf_client_restore(const struct rf_client_config *config,
+		      const struct rf_client_events *events, void *context,
+		      struct rf_client **out);
+
 void *rf_client_context(const struct rf_client *client);
 struct rf_ep *rf_client_ep(const struct rf_client *client);
 /* What holds for this session; after opened(). */
@@ -199,6 +227,11 @@ struct rf_call {
 	const struct rf_work *works;
 	unsigned int work_count;
 	uint32_t inv_key;		/* not 0: Send with Invalidate of it */
+	/*
+	 * Where to note by what slot and number it goes, before it does: see
+	 * rf_client_submit_again().  NULL: nowhere.
+	 */
+	uint64_t *sent_as;
 
 	/* ---- private ---- */
 	struct rf_list link;
@@ -224,6 +257,16 @@ struct rf_call {
  * in done(), not from inside this call.
  */
 void rf_client_submit(struct rf_client *client, struct rf_call *call);
+
+/*
+ * Submit what a process that has died had sent, and perhaps got an answer to:
+ * sent_as is what it noted.  It goes as after a loss, on its slot with its
+ * number, so that it is not run twice.  The message may be another, if it asks
+ * for the same.  Before resumed().  False: that slot was used since, or its
+ * session is over; nothing was done.
+ */
+bool rf_client_submit_again(struct rf_client *client, struct rf_call *call,
+			    uint64_t sent_as);
 
 /*
  * True if the call still waits for a slot and was taken back: done() will not

@@ -277,6 +277,22 @@ static int post_call(struct rf_client *client, struct rf_call *call)
 	return rf_ep_post(client->ep, client->batch, count + 1);
 }
 
+/* 0 means not sent. */
+#define SENT_AS_USED (UINT64_C(1) << 63)
+
+/* One store each: whoever reads it after our death finds all of it or nothing. */
+static void note_sending(struct rf_client *client, const struct rf_call *call)
+{
+	struct rf_client_kept *kept = client->config.kept;
+
+	/* A number that was noted, but not sent, is just left out. */
+	if (kept)
+		rf_store_kept(&kept->seqs[call->slot], call->seq);
+	if (call->sent_as)
+		rf_store_kept(call->sent_as, SENT_AS_USED |
+			      (uint64_t)call->slot << 32 | call->seq);
+}
+
 /* Nothing has changed if it fails. */
 static int send_call(struct rf_client *client, struct rf_call *call,
 		     uint16_t slot)
@@ -286,9 +302,13 @@ static int send_call(struct rf_client *client, struct rf_call *call,
 	call->slot = slot;
 	call->seq = client->slots[slot].seq + 1;
 	complete_header(client, call);
+	note_sending(client, call);
 	err = post_call(client, call);
-	if (err)
+	if (err) {
+		if (call->sent_as)
+			*call->sent_as = 0;
 		return err;
+	}
 	client->slots[slot].seq++;
 	client->slots[slot].call = call;
 	client->msgs_acked = client->msgs_received;
@@ -395,7 +415,7 @@ static bool has_backlog(const struct rf_client *client)
 	return client->lost_calls > 0;
 }
 
-void rf_client_submit(struct rf_client *client, struct rf_call *call)
+static void begin_call(struct rf_client *client, struct rf_call *call)
 {
 	RF_ASSERT(call->done && call->state == CALL_IDLE);
 	call->client = client;
@@ -403,14 +423,55 @@ void rf_client_submit(struct rf_client *client, struct rf_call *call)
 	call->ticket = 0;
 	call->is_sent_done = call->is_answered = call->is_holding = false;
 	call->was_resent = call->was_voided = call->may_have_run = false;
-	call->state = CALL_WAITING;
 	client->open_calls++;
+}
+
+void rf_client_submit(struct rf_client *client, struct rf_call *call)
+{
+	begin_call(client, call);
+	call->state = CALL_WAITING;
 	rf_list_push(&client->waiting[call->is_control ? RF_SLOT_CONTROL
 						       : RF_SLOT_NORMAL],
 		     &call->link);
 	rf_client_pump(client);
 	if (call->state == CALL_WAITING)
 		client->stats.waits_for_slot++;
+}
+
+/* False: the slot is not free. */
+static bool take_slot(struct rf_client *client, uint16_t slot)
+{
+	struct rf_slot_stack *stack = &client->free[RF_SLOT_NORMAL];
+
+	for (unsigned int i = 0; i < stack->count; i++) {
+		if (stack->slots[i] != slot)
+			continue;
+		stack->slots[i] = stack->slots[--stack->count];
+		client->stats.slots_used++;
+		return true;
+	}
+	return false;
+}
+
+bool rf_client_submit_again(struct rf_client *client, struct rf_call *call,
+			    uint64_t sent_as)
+{
+	uint16_t slot = (uint16_t)(sent_as >> 32);
+	uint32_t seq = (uint32_t)sent_as;
+
+	if (client->state >= RF_CLIENT_RESUMED || !client->has_session ||
+	    slot >= client->limits.slots || client->slots[slot].seq != seq ||
+	    is_too_large(client, call) || !take_slot(client, slot))
+		return false;
+	begin_call(client, call);
+	call->slot = slot;
+	call->seq = seq;
+	call->state = CALL_LOST;
+	call->is_sent_done = true;
+	client->slots[slot].call = call;
+	client->lost_calls++;
+	rf_call_strip(call);
+	return true;
 }
 
 bool rf_client_retract(struct rf_client *client, struct rf_call *call)

@@ -205,7 +205,7 @@ static bool check_reply(struct rf_client *client,
 }
 
 /* Slot 0 on top of its stack, so that the first requests are easy to read. */
-static void make_slots(struct rf_client *client)
+void rf_client_make_slots(struct rf_client *client)
 {
 	const struct rf_hello_limits *limits = &client->limits;
 	struct rf_slot_stack *normal = &client->free[RF_SLOT_NORMAL];
@@ -242,7 +242,7 @@ static void take_hello_reply(struct rf_client_recv *recv)
 	/* A later session waits for rf_client_go_on(). */
 	client->state = client->was_opened ? RF_CLIENT_RESUMED : RF_CLIENT_OPEN;
 	rf_client_keep_session(client, &reply);
-	make_slots(client);
+	rf_client_make_slots(client);
 	rf_client_post_recv(recv);
 	client->events.opened(client, &reply);
 	rf_client_pump(client);
@@ -421,6 +421,8 @@ static int check_wishes(struct rf_client *client)
 	client->config.reads_out = cut(client->config.reads_out,
 				       fabric->reads_max);
 	if (!rf_hello_limits_are_usable(wish) ||
+	    (client->config.kept && wish->slots + wish->control_slots >
+					    RF_CLIENT_KEPT_SLOTS) ||
 	    client->recv_count > fabric->recv_depth_max ||
 	    wish->msg_max > fabric->msg_size_max ||
 	    client->config.send_depth < 2)
@@ -518,9 +520,10 @@ int rf_client_connect(struct rf_client *client)
 	return 0;
 }
 
-int rf_client_open(const struct rf_client_config *config,
-		   const struct rf_client_events *events, void *context,
-		   struct rf_client **out)
+/* All but a connection. */
+static int make_client(const struct rf_client_config *config,
+		       const struct rf_client_events *events, void *context,
+		       struct rf_client **out)
 {
 	struct rf_client *client = calloc(1, sizeof(*client));
 	int err;
@@ -540,14 +543,59 @@ int rf_client_open(const struct rf_client_config *config,
 		err = make_tables(client);
 	if (!err)
 		err = get_buffers(client);
-	if (!err)
-		err = rf_client_connect(client);
 	if (err) {
 		free_client(client);
 		free(client);
 		return err;
 	}
 	*out = client;
+	return 0;
+}
+
+int rf_client_open(const struct rf_client_config *config,
+		   const struct rf_client_events *events, void *context,
+		   struct rf_client **out)
+{
+	struct rf_client *client;
+	int err = make_client(config, events, context, &client);
+
+	if (err)
+		return err;
+	err = rf_client_connect(client);
+	if (err) {
+		free_client(client);
+		free(client);
+		return err;
+	}
+	*out = client;
+	return 0;
+}
+
+/* The limits that the session has got are none that we would not wish for. */
+static bool can_restore(const struct rf_client_config *config)
+{
+	const struct rf_hello_limits *has = &config->kept->limits;
+	const struct rf_hello_limits *wish = &config->hello.limits;
+
+	return has->slots <= wish->slots && has->msg_max <= wish->msg_max &&
+	       has->control_slots <= wish->control_slots &&
+	       has->server_msgs <= wish->server_msgs;
+}
+
+int rf_client_restore(const struct rf_client_config *config,
+		      const struct rf_client_events *events, void *context,
+		      struct rf_client **out)
+{
+	int err;
+
+	if (!can_restore(config))
+		return -EINVAL;
+	err = make_client(config, events, context, out);
+	if (err)
+		return err;
+	rf_client_restore_session(*out);
+	/* As between two connections. */
+	(*out)->is_closing = true;
 	return 0;
 }
 

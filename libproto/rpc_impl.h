@@ -112,6 +112,13 @@ struct rf_client {
 	struct rf_client_stats stats;
 };
 
+/*
+ * Store into memory that is read after our death: after all that was stored
+ * before, and at once.
+ */
+#define rf_store_kept(at, value) \
+	__atomic_store_n((at), (value), __ATOMIC_RELEASE)
+
 /* Close because of err; the first reason counts.  Logs what breaks the rules. */
 void rf_client_fail(struct rf_client *client, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -159,6 +166,10 @@ void rf_client_take_resume_reply(struct rf_client_recv *recv);
 /* A session has begun: remember what the next connection must prove. */
 void rf_client_keep_session(struct rf_client *client,
 			    const struct rf_hello_reply *reply);
+/* The session of config.kept. */
+void rf_client_restore_session(struct rf_client *client);
+/* The slots of the limits, all of them free. */
+void rf_client_make_slots(struct rf_client *client);
 /* False, and failed: not the store that we knew. */
 bool rf_client_check_store(struct rf_client *client,
 			   const uint8_t uuid[RF_UUID_SIZE]);

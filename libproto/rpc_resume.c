@@ -98,6 +98,21 @@ bool rf_call_modifies(const struct rf_call *call)
 
 /* ---- RESUME ------------ */
 
+static void keep(const struct rf_client *client, struct rf_client_kept *kept)
+{
+	rf_store_kept(&kept->is_valid, 0);
+	kept->session = client->session;
+	kept->epoch = client->epoch;
+	kept->features = client->features;
+	kept->limits = client->limits;
+	memcpy(kept->server_uuid, client->server_uuid, RF_UUID_SIZE);
+	memcpy(kept->client_uuid, client->config.hello.client_uuid,
+	       RF_UUID_SIZE);
+	memcpy(kept->secret, client->secret, RF_SECRET_SIZE);
+	memset(kept->seqs, 0, sizeof(kept->seqs));
+	rf_store_kept(&kept->is_valid, 1);
+}
+
 void rf_client_keep_session(struct rf_client *client,
 			    const struct rf_hello_reply *reply)
 {
@@ -107,6 +122,29 @@ void rf_client_keep_session(struct rf_client *client,
 	memcpy(client->server_uuid, reply->server_uuid, RF_UUID_SIZE);
 	rf_hello_secret(client->secret, &client->config.key, client->proof,
 			reply->session);
+	if (client->config.kept)
+		keep(client, client->config.kept);
+}
+
+void rf_client_restore_session(struct rf_client *client)
+{
+	const struct rf_client_kept *kept = client->config.kept;
+
+	client->was_opened = true;
+	client->has_session = kept->is_valid;
+	client->session = kept->session;
+	client->epoch = kept->epoch;
+	client->features = kept->features;
+	client->limits = kept->limits;
+	memcpy(client->server_uuid, kept->server_uuid, RF_UUID_SIZE);
+	memcpy(client->config.hello.client_uuid, kept->client_uuid,
+	       RF_UUID_SIZE);
+	memcpy(client->secret, kept->secret, RF_SECRET_SIZE);
+	rf_client_make_slots(client);
+	for (unsigned int i = 0;
+	     i < (unsigned int)kept->limits.slots + kept->limits.control_slots;
+	     i++)
+		client->slots[i].seq = kept->seqs[i];
 }
 
 bool rf_client_check_store(struct rf_client *client,
@@ -178,6 +216,8 @@ void rf_client_take_resume_reply(struct rf_client_recv *recv)
 		return;
 	rf_timer_stop(client->config.reactor, &client->timer);
 	client->epoch = reply.epoch;
+	if (client->config.kept)
+		rf_store_kept(&client->config.kept->epoch, reply.epoch);
 	client->msgs_received = client->msgs_acked = 0;
 	client->state = RF_CLIENT_RESUMED;
 	rf_client_post_recv(recv);
@@ -235,6 +275,8 @@ void rf_client_forget(struct rf_client *client)
 {
 	RF_ASSERT(client->state == RF_CLIENT_AWAY);
 	client->has_session = false;
+	if (client->config.kept)
+		rf_store_kept(&client->config.kept->is_valid, 0);
 	rf_client_forget_calls(client);
 }
 
