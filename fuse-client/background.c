@@ -59,16 +59,21 @@ static void leave_terminal(void)
 		close(null);
 }
 
-void background_ready(int ready_fd)
+void background_leave(void)
 {
-	char byte = 1;
-
 	setsid();
 	if (chdir("/") < 0)
 		rf_log(RF_LOG_WARN, "can't leave the working directory: %s",
 		       strerror(errno));
 	complain_to_syslog();
 	leave_terminal();
+}
+
+void background_ready(int ready_fd)
+{
+	char byte = 1;
+
+	background_leave();
 	if (write(ready_fd, &byte, 1) != 1)
 		rf_log(RF_LOG_WARN, "whoever asked for the mount is gone");
 	close(ready_fd);

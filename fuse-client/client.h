@@ -10,11 +10,13 @@
  *	tune*.c       rdmafs tune: tune.h
  *	options.c     target and -o                   -> struct mount_options
  *	mounting.c    /dev/fuse, mount(2) or fusermount3, unmount, read-ahead
+ *	supervisor.c  the process that outlives the daemon: supervisor.h
+ *	upgrade.c     rdmafs upgrade
  *	fs.c          the mounted file system: session, reactor, operations
  *	identity.c    who a caller is: uid, gid, groups -> index in the session
  *
- * main.c parses, connects (fs_connect), mounts (mounting.h), serves (fs_serve)
- * until the mount is gone, says BYE.
+ * main.c parses; the supervisor's child connects (fs_connect), mounts
+ * (mounting.c), serves (fs_serve) until the mount is gone, says BYE.
  */
 #ifndef CLIENT_H
 #define CLIENT_H
@@ -49,6 +51,8 @@ struct mount_options {
 	bool is_strict_atime;		/* each read; wins over no_atime */
 	bool is_remount;
 	bool is_foreground;		/* -f */
+	bool no_supervisor;
+	bool no_resend;			/* as if the kernel could not */
 	uint32_t mount_timeo_ms;	/* give up mounting: default 10 s */
 	bool is_soft;			/* give up after timeo_ms (default 60 s),
 					 * else wait for ever */
@@ -118,7 +122,9 @@ int options_parse(struct mount_options *options, const char *list,
  */
 int background_fork(int *ready_fd);
 
-/* Child: leave the terminal, log to syslog, tell the parent. */
+/* Leave the terminal, log to syslog. */
+void background_leave(void);
+/* Child: the same, and tell the parent. */
 void background_ready(int ready_fd);
 
 /*
@@ -143,14 +149,18 @@ int doctor_command(int argc, char **argv);
 /* ---- fs.c ---------------------------------------------------------------- */
 
 struct fs;
+struct keep;
 
 /*
  * Open the fabric, make the arena and the reactor, connect, say HELLO: all on
- * this thread.  [blocks, at most mount_timeo_ms]
+ * this thread, as keep->options say.  [blocks, at most mount_timeo_ms]
+ * A successor goes on with what keep tells, and connects when it serves.
+ * control_fd: to the supervisor; -1: there is none.
  * On failure says why on stderr, once, with what to do, and gives a negative
  * errno.
  */
-int fs_connect(const struct mount_options *options, struct fs **out);
+int fs_connect(struct keep *keep, bool is_successor, int control_fd,
+	       struct fs **out);
 
 /*
  * Serve requests of fuse_fd (mounted, O_NONBLOCK) until it is unmounted, a
@@ -183,6 +193,9 @@ int mounting_mount(const struct mount_options *options, int *fuse_fd);
  * running mount can change.  Says why not on stderr.
  */
 int mounting_remount(const struct mount_options *options);
+
+/* The device number of our mount there, as MAJOR:MINOR.  False: there is none. */
+bool mounting_device(const char *mountpoint, char out[32]);
 
 /* Lazily if asked.  Says why not on stderr.  [blocks] */
 int mounting_unmount(const char *mountpoint, bool is_lazy);

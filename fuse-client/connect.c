@@ -75,7 +75,7 @@ static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
 {
 	fs->limits = *rf_client_limits(fs->client);
 	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
-	fs->grant_ms = reply->grant_ms;
+	fs->grant_ms = fs->keep->grant_ms = reply->grant_ms;
 	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
 	fs->lease_ms = reply->lease_ms;
 }
@@ -105,6 +105,8 @@ static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
 	}
 	fs->root = reply->root;
 	fs->root_attr = reply->root_attr;
+	fs->keep->root = reply->root;
+	fs->keep->root_attr = reply->root_attr;
 	fs->is_open = true;
 }
 
@@ -173,28 +175,35 @@ static int await_open(struct fs *fs)
 	return fs->close_err ? fs->close_err : -ECONNRESET;
 }
 
-static int open_client(struct fs *fs, const struct addrinfo *address,
-		       const struct rf_key *key, uint32_t setup_ms)
+static void fill_config(struct fs *fs, struct rf_client_config *config)
 {
-	struct rf_client_config config = {
+	*config = (struct rf_client_config){
 		.reactor = fs->reactor,
 		.poller = fs->poller,
 		.pd = fs->pd,
 		.mr = fs->mr,
 		.pool = fs->pool,
-		.key = *key,
-		.setup_ms = setup_ms,
+		.key = fs->keep->key,
 		.keepalive_ms = KEEPALIVE_MS,
 		/* All works of a request and its message go in one batch. */
 		.send_depth = (uint16_t)rf_max_u64(fs->options.send_depth,
 						   WORKS_MAX + 1),
 		.reads_out = fs->options.read_depth,
+		.kept = &fs->keep->session,
 	};
+	fill_hello(fs, &config->hello);
+}
+
+static int open_client(struct fs *fs, const struct addrinfo *address,
+		       uint32_t setup_ms)
+{
+	struct rf_client_config config;
 	int err;
 
+	fill_config(fs, &config);
+	config.setup_ms = setup_ms;
 	memcpy(&config.address, address->ai_addr, address->ai_addrlen);
 	config.address_size = address->ai_addrlen;
-	fill_hello(fs, &config.hello);
 	fs->close_reason[0] = '\0';
 	err = rf_client_open(&config, &events, fs, &fs->client);
 	return err ? err : await_open(fs);
@@ -252,9 +261,13 @@ static int tune_fabric(struct fs *fs)
 	return rf_fabric_tune(fs->fabric, &tuning);
 }
 
-static int open_fabric(struct fs *fs, const char *uri)
+/* That of fabric_uri. */
+static int open_fabric(struct fs *fs)
 {
-	int err = rf_fabric_open(uri, &fs->fabric);
+	bool is_iwarp = strcmp(fs->fabric_uri, "iwarp://") == 0;
+	int err = rf_fabric_open(fs->options.no_crc && is_iwarp ?
+				 "iwarp://?crc=0" : fs->fabric_uri,
+				 &fs->fabric);
 
 	if (!err)
 		err = tune_fabric(fs);
@@ -275,8 +288,7 @@ static int open_fabric(struct fs *fs, const char *uri)
 
 /* Over one scheme.  -ENETUNREACH: it has no device for this address. */
 static int try_scheme(struct fs *fs, const char *scheme,
-		      const struct addrinfo *address, const struct rf_key *key,
-		      uint32_t setup_ms)
+		      const struct addrinfo *address, uint32_t setup_ms)
 {
 	const struct sockaddr *from = fs->options.from.ss_family ?
 		(const struct sockaddr *)&fs->options.from : NULL;
@@ -290,32 +302,30 @@ static int try_scheme(struct fs *fs, const char *scheme,
 	if (err)
 		return err;
 	snprintf(fs->fabric_uri, sizeof(fs->fabric_uri), "%s", uri);
-	if (fs->options.no_crc && strcmp(uri, "iwarp://") == 0)
-		strcat(uri, "?crc=0");
-	err = open_fabric(fs, uri);
+	err = open_fabric(fs);
 	if (!err)
-		err = open_client(fs, address, key, setup_ms);
+		err = open_client(fs, address, setup_ms);
 	if (err) {
 		connect_fini(fs);
 		return err;
 	}
+	memcpy(fs->keep->fabric_uri, fs->fabric_uri, sizeof(fs->fabric_uri));
 	rf_log(RF_LOG_INFO, "connected to %s over %s", fs->server,
 	       rf_fabric_scheme(fs->fabric));
 	return 0;
 }
 
 static int try_address(struct fs *fs, const struct addrinfo *address,
-		       const struct rf_key *key, uint32_t setup_ms)
+		       uint32_t setup_ms)
 {
 	int err;
 
 	if (fs->options.scheme[0])
-		return try_scheme(fs, fs->options.scheme, address, key,
-				  setup_ms);
-	err = try_scheme(fs, "verbs", address, key, setup_ms / 2);
+		return try_scheme(fs, fs->options.scheme, address, setup_ms);
+	err = try_scheme(fs, "verbs", address, setup_ms / 2);
 	if (err == 0 || fs->close_reason[0] || err == -EADDRNOTAVAIL)
 		return err;
-	return try_scheme(fs, "iwarp", address, key, setup_ms);
+	return try_scheme(fs, "iwarp", address, setup_ms);
 }
 
 /* ---- why not -------------------------------------------------------------- */
@@ -458,8 +468,7 @@ static bool is_final(const struct fs *fs, int err)
 	       (fs->close_reason[0] && err != -ETIMEDOUT);
 }
 
-static int try_all(struct fs *fs, const struct addrinfo *addresses,
-		   const struct rf_key *key)
+static int try_all(struct fs *fs, const struct addrinfo *addresses)
 {
 	const uint64_t end_ns = rf_now_ns() +
 				fs->options.mount_timeo_ms *
@@ -475,7 +484,7 @@ static int try_all(struct fs *fs, const struct addrinfo *addresses,
 
 		if (now_ns >= end_ns)
 			return -ETIMEDOUT;
-		err = try_address(fs, at, key, (uint32_t)rf_max_u64(
+		err = try_address(fs, at, (uint32_t)rf_max_u64(
 			(end_ns - now_ns) / 1000000 / left, 1));
 		if (is_final(fs, err))
 			return err;
@@ -483,18 +492,24 @@ static int try_all(struct fs *fs, const struct addrinfo *addresses,
 	return err;
 }
 
-int connect_session(struct fs *fs)
+static void name_server(struct fs *fs)
 {
 	const struct mount_options *options = &fs->options;
-	struct addrinfo *addresses;
-	struct rf_key key = { .is_set = false };
-	int err;
 
 	snprintf(fs->server, sizeof(fs->server),
 		 strchr(options->host, ':') ? "[%s]:%u" : "%s:%u",
 		 options->host, options->port);
+}
+
+int connect_session(struct fs *fs)
+{
+	const struct mount_options *options = &fs->options;
+	struct addrinfo *addresses;
+	int err;
+
+	name_server(fs);
 	if (options->key_file[0]) {
-		err = rf_key_load(options->key_file, &key);
+		err = rf_key_load(options->key_file, &fs->keep->key);
 		if (err) {
 			complain_key(fs, err);
 			return err;
@@ -505,11 +520,40 @@ int connect_session(struct fs *fs)
 		return err;
 	err = create_pool(fs);
 	if (!err)
-		err = try_all(fs, addresses, &key);
+		err = try_all(fs, addresses);
 	freeaddrinfo(addresses);
 	if (err)
 		complain_unreachable(fs, err);
 	return err;
+}
+
+int connect_restore(struct fs *fs)
+{
+	const struct keep *keep = fs->keep;
+	struct rf_client_config config;
+	int err = create_pool(fs);
+
+	name_server(fs);
+	memcpy(fs->fabric_uri, keep->fabric_uri, sizeof(fs->fabric_uri));
+	if (!err)
+		err = open_fabric(fs);
+	if (!err) {
+		fill_config(fs, &config);
+		config.setup_ms = fs->options.mount_timeo_ms;
+		err = rf_client_restore(&config, &events, fs, &fs->client);
+	}
+	if (err) {
+		complain("can't go on with the session of %s: %s", fs->server,
+			 strerror(-err));
+		return err;
+	}
+	fs->limits = *rf_client_limits(fs->client);
+	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
+	fs->grant_ms = keep->grant_ms;
+	fs->root = keep->root;
+	fs->root_attr = keep->root_attr;
+	fs->is_open = fs->is_away = true;
+	return 0;
 }
 
 /* ---- once more ------------------------------------------------------------ */

@@ -27,8 +27,11 @@ struct file {
 	struct rf_list release_link;
 };
 
+struct keep_files;
+
 struct files {
 	struct table table;
+	struct keep_files *kept;	/* for a successor, or NULL */
 };
 
 int files_init(struct files *files);
@@ -36,6 +39,10 @@ void files_fini(struct files *files);
 
 /* Takes a reference of the inode.  NULL: FILES_MAX. */
 struct file *files_add(struct files *files, struct inode *inode, uint32_t open);
+/* Before the kernel learns of it, and when what it is has changed. */
+void files_keep(struct files *files, const struct file *file);
+/* A successor's, after inodes_restore(): those that are kept.  -ENOMEM. */
+int files_restore(struct files *files, const struct inodes *inodes);
 struct file *files_find(const struct files *files, uint64_t fh);
 uint32_t files_open(const struct files *files);
 void files_remove(struct files *files, struct inodes *inodes,

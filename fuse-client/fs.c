@@ -197,9 +197,11 @@ static int connect_fs(struct fs *fs)
 		return err;
 	}
 	rf_reactor_set_poll_us(fs->reactor, fs->options.poll_us);
-	err = connect_session(fs);
+	err = fs->is_successor ? connect_restore(fs) : connect_session(fs);
 	if (err)
 		return err;		/* it has said why */
+	fs->generation = fs->keep->generation;
+	once_init(fs);
 	err = requests_init(fs);
 	if (!err)
 		err = reclaim_init(fs);
@@ -209,12 +211,15 @@ static int connect_fs(struct fs *fs)
 		err = files_init(&fs->files);
 	if (!err)
 		err = lock_waits_init(fs);
+	if (!err && fs->is_successor)
+		err = successor_restore(fs);
 	if (err)
 		complain("not enough memory");
 	return err;
 }
 
-int fs_connect(const struct mount_options *options, struct fs **out)
+int fs_connect(struct keep *keep, bool is_successor, int control_fd,
+	       struct fs **out)
 {
 	struct fs *fs = calloc(1, sizeof(*fs));
 	int err;
@@ -223,7 +228,13 @@ int fs_connect(const struct mount_options *options, struct fs **out)
 		complain("not enough memory");
 		return -ENOMEM;
 	}
-	fs->options = *options;
+	fs->options = keep->options;
+	fs->keep = keep;
+	fs->inodes.kept = &keep->inodes;
+	fs->files.kept = &keep->files;
+	fs->held.kept = &keep->ranges;
+	fs->is_successor = is_successor;
+	fs->control_fd = control_fd;
 	fs->fuse_fd = fs->signal_fd = -1;
 	err = connect_fs(fs);
 	if (err) {
@@ -248,6 +259,8 @@ static int start(struct fs *fs, int fuse_fd)
 		err = reconnect_init(fs);
 	if (!err)
 		err = watch_signals(fs);
+	if (!err)
+		err = control_init(fs);
 	if (err)
 		return err;
 	fs->hook.run = end_of_turn;
@@ -258,6 +271,8 @@ static int start(struct fs *fs, int fuse_fd)
 	if (rf_figures_open(&fs->figures, fs->reactor) < 0)
 		rf_log(RF_LOG_WARN, "no socket to tell figures on");
 	patience_start(fs);
+	if (fs->is_successor)
+		return successor_begin(fs);
 	write_start(fs);
 	return 0;
 }
@@ -272,9 +287,11 @@ int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 	err = start(fs, fuse_fd);
 	if (!err)
 		rf_reactor_run(fs->reactor);
-	/* Not ended by an unmount: don't leave a dead mount behind. */
-	if (err || !fuse_session_exited(fs->session)) {
-		mounting_unmount(fs->options.mountpoint, true);
+	/* Not ended by an unmount: don't leave a dead mount behind, unless
+	 * another goes on with it. */
+	if (err || !fs->session || !fuse_session_exited(fs->session)) {
+		if (fs->control_fd < 0 || !fs->init_was_answered)
+			mounting_unmount(fs->options.mountpoint, true);
 		err = err ? err : -EIO;
 	} else if (!fs->init_was_answered) {
 		err = -ENOTCONN;
@@ -335,6 +352,7 @@ static void stop_reactor(struct fs *fs)
 	if (fs->hook.run)
 		rf_hook_remove(fs->reactor, &fs->hook);
 	patience_stop(fs);
+	control_fini(fs);
 	rf_figures_close(&fs->figures);
 	connect_fini(fs);
 	rf_reactor_destroy(fs->reactor);

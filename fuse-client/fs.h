@@ -8,6 +8,10 @@
  *	reconnect.c   when the connection is lost: waiting, trying, back again
  *	reclaim.c     what the session needs on a new connection
  *	patience.c    what does not wait for ever; keeping the lease
+ *	once.c        requests that change something, over our death
+ *	keep.h        what a successor needs, in memory that stays
+ *	successor.c   going on where a daemon died
+ *	control.c     what the supervisor asks for
  *	request.c     one request of the kernel, from reading to its reply
  *	cache.c       the kernel's pages against the change counter
  *	ops_*.c       the operations; read.c, write.c, write_parts.c: data
@@ -38,6 +42,7 @@
 #include "files.h"
 #include "held.h"
 #include "inodes.h"
+#include "keep.h"
 #include "parts.h"
 #include "slots.h"
 
@@ -63,7 +68,7 @@ enum {
 	DATA_BUF_SIZE = DATA_MAX + 8192,
 	SMALL_BUF_SIZE = 128 << 10,	/* the usual read-ahead */
 	WORKS_MAX = 32,			/* one-sided operations of one request */
-	LOCK_WAITS_MAX = 4096,		/* the server's limit for a session */
+	LOCK_WAITS_MAX = KEEP_WAITS,	/* the server's limit for a session */
 	INVALIDATIONS_MAX = 64,
 	INVALIDATION_THREADS = 4,
 	/*
@@ -140,6 +145,14 @@ struct request {
 	bool is_registering;		/* at libfuse, which holds its locks */
 	fuse_req_t fuse;		/* NULL: replied to (also when its
 					 * caller died), or our own */
+	/* once.c */
+	uint64_t unique;		/* the kernel's number; 0: our own */
+	uint32_t part;			/* of a WRITE, from 1 */
+	bool is_resent;			/* by the kernel: a daemon died */
+	bool is_late;			/* ... and was not read in time */
+	bool changes;			/* something, by the message at hand */
+	bool goes_again;		/* and kept says how it went before */
+	struct keep_request *kept;	/* or NULL */
 
 	/* who asks */
 	struct fuse_ctx who;
@@ -168,6 +181,7 @@ struct request {
 
 	/* data */
 	struct rf_buf *data;
+	uint32_t needs;			/* bytes, when it is held back */
 	struct rf_pool_waiter waiter;
 	request_fn resume;		/* when what it waits for is there */
 	struct rf_timer pause;
@@ -237,7 +251,10 @@ struct lock_wait {
 	uint64_t fh;
 	struct rf_lock_args args;
 	struct fuse_ctx who;
+	uint64_t unique;		/* of its caller; 0: it was told */
 	fuse_req_t fuse;		/* when parked */
+	bool is_settled;		/* by a daemon that died: with err */
+	int err;
 	bool is_parked;
 	bool is_registering;		/* at libfuse */
 	bool was_interrupted, is_cancelling;
@@ -309,6 +326,13 @@ struct reclaim {
 	struct reclaim_call calls[RECLAIM_CALLS];
 };
 
+/* Records of requests, in keep; once.c. */
+struct once {
+	uint16_t free[KEEP_REQUESTS];
+	unsigned int free_count;
+	bool is_old[KEEP_REQUESTS];	/* of a daemon that died */
+};
+
 struct fs {
 	struct mount_options options;
 	char server[MOUNT_HOST_MAX + 32];	/* for logs */
@@ -346,6 +370,17 @@ struct fs {
 	rf_handle_t root;
 	rf_attr_t root_attr;
 
+	/* for, and from, another daemon */
+	struct keep *keep;
+	struct once once;
+	int control_fd;			/* to the supervisor; -1: there is none */
+	struct rf_watch control_watch;
+	struct rf_hook drain_hook;
+	struct rf_timer drain_timer;
+	bool is_successor;
+	bool is_taking_over;		/* reads what the kernel sends again */
+	struct rf_list held_back;	/* READs, meanwhile */
+
 	/* bookkeeping */
 	struct identities *identities;
 	struct inodes inodes;
@@ -381,6 +416,7 @@ struct fs {
 	struct rf_pool_waiter rx_waiter;
 	struct request *current;	/* what it will be */
 	bool is_reading_paused;
+	bool is_draining;		/* for a hand-over */
 	bool init_was_answered;
 	void (*ready)(void *context);
 	void *ready_context;
@@ -417,6 +453,8 @@ struct fs {
 /* ---- connect.c ----------------------------------------------------------- */
 
 int connect_session(struct fs *fs);
+/* A successor's: all but the connection. */
+int connect_restore(struct fs *fs);
 /* The host's addresses, as getaddrinfo() has it.  [any] [blocks] */
 int connect_look_up(const struct mount_options *options,
 		    struct addrinfo **out);
@@ -436,6 +474,8 @@ int reconnect_init(struct fs *fs);
 void reconnect_fini(struct fs *fs);
 /* 0: there is a connection. */
 uint64_t fs_away_ms(const struct fs *fs);
+/* A successor's: its first attempt. */
+void reconnect_begin(struct fs *fs);
 /* The client's lost(). */
 void reconnect_lost(struct fs *fs, int err, const char *reason);
 /* The session is set up: all goes on. */
@@ -450,6 +490,61 @@ void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session);
 void reclaim_stop(struct fs *fs);
 /* r, which is_awaited, has its answer. */
 void reclaim_open_is_known(struct request *r);
+
+/* ---- once.c -------------------------------------------------------------- */
+
+struct fuse_in_header;
+
+void once_init(struct fs *fs);
+/* r is that message: find what was kept of it, if it is sent again. */
+void once_arrived(struct request *r, const struct fuse_in_header *in);
+/* All that the kernel sends again was read. */
+void once_over(struct fs *fs);
+
+/* r's message is complete.  False: the caller is to submit it. */
+bool once_submit(struct request *r);
+/* r waits, with the answer taken. */
+void once_answered(struct request *r, const struct rf_dec *reply);
+/* r has made this open, and the kernel is to learn of it. */
+void once_opened(struct request *r, const struct file *file);
+/* It was replied to, or nobody waits for it. */
+void once_end(struct request *r);
+/* r is to release that open. */
+void once_release(struct request *r, const struct inode *inode, uint32_t open);
+
+/* A message of a write, of size bytes behind the done ones. */
+void once_write_sends(struct request *r, uint32_t done, uint32_t size);
+void once_write_done(struct request *r, uint32_t done);
+/* It goes again: how far it was, and the size of what was on its way (0:
+ * nothing). */
+bool once_write_began(const struct request *r, uint32_t *done, uint32_t *sent);
+/* A write becomes one in parts; before they are sent. */
+void once_whole(struct request *r, uint32_t part_size);
+void once_part(struct request *part, const struct request *whole,
+	       unsigned int index);
+void once_stopped(const struct request *whole, uint64_t at, int err);
+
+/* Where the kernel does not send again: what was read, and replied to. */
+void once_read(struct fs *fs, const struct fuse_in_header *in);
+void once_replied(struct fs *fs, uint64_t unique);
+/* EIO to who waits; how many. */
+unsigned int once_fail_all(struct keep *keep, int fuse_fd);
+
+/* ---- successor.c --------------------------------------------------------- */
+
+/* The tables as they were. */
+int successor_restore(struct fs *fs);
+/* /dev/fuse is open: replay INIT, have the kernel send again. */
+int successor_begin(struct fs *fs);
+/* A message was read (NULL: there is none). */
+void successor_read(struct fs *fs, const struct fuse_in_header *in);
+
+/* ---- control.c ----------------------------------------------------------- */
+
+/* What the supervisor says; nothing without one. */
+int control_init(struct fs *fs);
+void control_fini(struct fs *fs);
+
 /* ---- patience.c ---------------------------------------------------------- */
 
 /*
@@ -469,12 +564,19 @@ void fuse_io_stop(struct fs *fs);
 void fuse_io_close(struct fs *fs);
 /* Go on reading, if it was paused for lack of room. */
 void fuse_io_resume(struct fs *fs);
+/* Read nothing more; or again. */
+void fuse_io_pause(struct fs *fs, bool is_paused);
+/* A successor's: libfuse learns what the kernel has agreed on with another. */
+void fuse_io_replay_init(struct fs *fs);
+/* A successor's: all that the kernel sends again, as far as there is room. */
+void fuse_io_read_all(struct fs *fs);
 
 /* What CREATE of a file without a name has instead of one. */
 #define FUSE_IO_NO_NAME "/"
 
 /* The message being handled, after its header; see linux/fuse.h. */
 const void *fuse_io_raw(const struct fs *fs);
+const struct fuse_in_header *fuse_io_header(const struct fs *fs);
 
 /*
  * Replies with the newest attributes of r->inode (entries: r->other, one lookup
@@ -537,6 +639,7 @@ bool request_begin(struct request *r);
 void request_use(struct request *r, const struct inode *inode);
 static inline void request_put(struct request *r, const struct rf_args *args)
 {
+	r->changes |= rf_op_modifies(args->code);
 	rf_enc_args(&r->enc, args);
 }
 /* Finish the message and send it. */
@@ -626,6 +729,15 @@ void lock_waits_fini(struct fs *fs);
  * LOCK_WAITS_MAX. */
 struct lock_wait *lock_wait_take(struct request *r);
 void lock_wait_give(struct request *r);
+/* Its args are known, and the server is about to be: for a successor. */
+void lock_wait_keep(struct lock_wait *wait, enum keep_wait_state state);
+/* The waits of a daemon that died. */
+int lock_waits_restore(struct fs *fs);
+/* True if r, which the kernel sends again, waits on, or was answered; else it has
+ * its wait again if there was one. */
+bool lock_wait_goes_on(struct request *r);
+/* All that the kernel sends again was read: end those that nobody waits for. */
+void lock_waits_over(struct fs *fs);
 /* The server says that it waits: keep the caller, end r. */
 void lock_wait_park(struct request *r);
 /* The server says that it is there: note that. */

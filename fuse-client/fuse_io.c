@@ -59,6 +59,26 @@ _Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in) ==
 
 /* ---- hooks ---------------------------------------------------------------- */
 
+/* Does the kernel send again what a daemon that dies leaves?  Of 7.40. */
+#define HAS_RESEND (UINT64_C(1) << 39)
+
+/* For a successor, which the kernel will not tell. */
+static void init_came(struct fs *fs, const void *message, size_t size)
+{
+	const struct fuse_in_header *in = message;
+	const struct fuse_init_in *init = (const void *)(in + 1);
+	struct keep *keep = fs->keep;
+
+	fs->init_unique = in->unique;
+	if (size > sizeof(keep->init) || size < sizeof(*in) + sizeof(*init))
+		return;
+	memcpy(keep->init, message, size);
+	keep->kernel_resends = !fs->options.no_resend &&
+			       init->flags & FUSE_INIT_EXT &&
+			       init->flags2 & (uint32_t)(HAS_RESEND >> 32);
+	keep_store(&keep->init_size, (uint32_t)size);
+}
+
 /*
  * O_TMPFILE is a message that this libfuse does not know; it is CREATE's but for
  * its number, and the name "/", by which do_create() knows it.
@@ -72,7 +92,8 @@ static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 	if (got < (ssize_t)sizeof(*in))
 		return got;
 	if (in->opcode == FUSE_INIT)
-		fs->init_unique = in->unique;
+		init_came(fs, buffer, (size_t)got);
+	once_read(fs, in);
 	/* Begins as GETATTR does, which libfuse knows. */
 	fs->is_statx = in->opcode == OPCODE_STATX;
 	if (fs->is_statx)
@@ -105,7 +126,12 @@ static ssize_t hook_writev(int fd, struct iovec *iov, int count, void *context)
 	if (is_init && out->error == 0 && count == 2 &&
 	    iov[1].iov_len >= sizeof(struct fuse_init_out))
 		patch_init(iov[1].iov_base);
-	put = writev(fd, iov, count);
+	/* The kernel has had its answer from another daemon. */
+	if (is_init && fs->is_successor)
+		put = out->len;
+	else
+		put = writev(fd, iov, count);
+	once_replied(fs, out->unique);
 	if (is_init && put > 0) {
 		fs->init_unique = 0;
 		fs->init_was_answered = out->error == 0;
@@ -230,11 +256,21 @@ static void pause_reading(struct fs *fs)
 
 void fuse_io_resume(struct fs *fs)
 {
-	if (!fs->is_reading_paused || fs->fuse_fd < 0 || !have_room(fs))
+	if (!fs->is_reading_paused || fs->is_draining || fs->fuse_fd < 0 ||
+	    !have_room(fs))
 		return;
 	fs->is_reading_paused = false;
 	if (rf_watch_start(fs->reactor, &fs->fuse_watch, fs->fuse_fd, EPOLLIN))
 		rf_reactor_stop(fs->reactor);
+}
+
+void fuse_io_pause(struct fs *fs, bool is_paused)
+{
+	fs->is_draining = is_paused;
+	if (is_paused && fs->fuse_watch.is_started)
+		pause_reading(fs);
+	else
+		fuse_io_resume(fs);
 }
 
 static void tell_ready(struct fs *fs)
@@ -246,18 +282,32 @@ static void tell_ready(struct fs *fs)
 		ready(fs->ready_context);
 }
 
+void fuse_io_replay_init(struct fs *fs)
+{
+	struct keep *keep = fs->keep;
+	uint8_t message[KEEP_INIT_MAX] __attribute__((aligned(8)));
+	struct fuse_buf buf = { .mem = message, .size = keep->init_size };
+	const struct fuse_in_header *in = (const void *)message;
+
+	memcpy(message, keep->init, sizeof(message));
+	fs->init_unique = in->unique;
+	fuse_session_process_buf(fs->session, &buf);
+}
+
 /* One message.  False: there is none, or no room for one. */
 static bool receive(struct fs *fs)
 {
 	struct fuse_buf buf = { 0 };
 	int got;
 
-	if (!have_room(fs)) {
+	if (fs->is_draining || !have_room(fs)) {
 		pause_reading(fs);
 		return false;
 	}
 	buf.mem = fs->rx->mem + FUSE_MESSAGE_AT;
 	got = fuse_session_receive_buf(fs->session, &buf);
+	if (got == -EAGAIN && fs->is_taking_over)
+		successor_read(fs, NULL);
 	if (got == -EAGAIN || got == -EINTR)
 		return false;
 	if (got <= 0 || fuse_session_exited(fs->session)) {
@@ -268,6 +318,8 @@ static bool receive(struct fs *fs)
 		rf_reactor_stop(fs->reactor);
 		return false;
 	}
+	if (fs->is_taking_over)
+		successor_read(fs, buf.mem);
 	fuse_session_process_buf(fs->session, &buf);
 	if (fs->init_was_answered)
 		tell_ready(fs);
@@ -284,9 +336,20 @@ static void fuse_is_readable(struct rf_watch *watch, uint32_t events)
 			return;
 }
 
+void fuse_io_read_all(struct fs *fs)
+{
+	while (fs->is_taking_over && receive(fs))
+		;
+}
+
+const struct fuse_in_header *fuse_io_header(const struct fs *fs)
+{
+	return (const void *)(fs->rx->mem + FUSE_MESSAGE_AT);
+}
+
 const void *fuse_io_raw(const struct fs *fs)
 {
-	return fs->rx->mem + FUSE_MESSAGE_AT + sizeof(struct fuse_in_header);
+	return fuse_io_header(fs) + 1;
 }
 
 /* ---- life ----------------------------------------------------------------- */
@@ -384,10 +447,10 @@ void fuse_io_reply_entry(struct request *r)
 	struct fuse_entry_out out;
 
 	fill_entry(child, &out);
-	child->lookups++;
+	inode_look(&r->fs->inodes, child);
 	cache_give(r, child);
 	if (request_reply_data(r, &out, sizeof(out)) < 0)
-		child->lookups--;
+		inode_unlook(&r->fs->inodes, child);
 	request_end(r);
 }
 
@@ -510,9 +573,9 @@ void fuse_io_reply_create(struct request *r)
 	fill_entry(child, &out.entry);
 	fill_open(r->file, &out.open);
 	cache_give(r, child);
-	child->lookups++;
+	inode_look(&r->fs->inodes, child);
 	if (request_reply_data(r, &out, sizeof(out)) < 0) {
-		child->lookups--;
+		inode_unlook(&r->fs->inodes, child);
 		drop_file(r);
 	} else {
 		request_end(r);

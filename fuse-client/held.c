@@ -5,11 +5,16 @@
 #include "held.h"
 
 #include "inodes.h"
+#include "keep.h"
+
+#include <errno.h>
 
 struct held_range {
 	struct table_item item;		/* first */
 	struct rf_range range;
 };
+
+enum { KEPT_FLOCK = 1 << 0, KEPT_EXCLUSIVE = 1 << 1 };
 
 int held_init(struct held_locks *locks)
 {
@@ -56,6 +61,61 @@ static struct held *make(struct held_locks *locks, struct inode *inode,
 	return held;
 }
 
+static bool is_kept(const struct keep_range *kept, const struct held *held,
+		    const struct rf_range *range, uint32_t flags)
+{
+	return kept->is_taken && kept->owner == held->owner &&
+	       kept->fh == held->fh && kept->start == range->start &&
+	       kept->end == range->end && kept->pid == range->pid &&
+	       kept->flags == flags &&
+	       kept->inode == held->inode->item.index;
+}
+
+static void keep_range(struct held_locks *locks, const struct held *held,
+		       const struct held_range *range)
+{
+	struct keep_range *kept = &locks->kept->v[range->item.index];
+	uint32_t flags = (held->is_flock ? KEPT_FLOCK : 0u) |
+			 (range->range.is_exclusive ? KEPT_EXCLUSIVE : 0u);
+
+	if (is_kept(kept, held, &range->range, flags))
+		return;
+	keep_store(&kept->is_taken, 0);
+	kept->owner = held->owner;
+	kept->fh = held->fh;
+	kept->start = range->range.start;
+	kept->end = range->range.end;
+	kept->inode = held->inode->item.index;
+	kept->pid = range->range.pid;
+	kept->flags = flags;
+	keep_store(&kept->is_taken, 1);
+	keep_use(&locks->kept->used, range->item.index);
+}
+
+/* Before those that it does not have any more are given back. */
+static void keep_ranges(struct held_locks *locks, const struct held *held)
+{
+	const struct rf_list *at;
+
+	if (!locks->kept)
+		return;
+	rf_list_for_each(at, &held->ranges) {
+		const struct rf_range *range =
+			rf_container_of(at, const struct rf_range, link);
+
+		keep_range(locks, held,
+			   rf_container_of(range, const struct held_range,
+					   range));
+	}
+}
+
+static void give_range(struct held_locks *locks, struct held_range *range)
+{
+	if (locks->kept)
+		keep_store(&locks->kept->v[range->item.index].is_taken, 0);
+	table_give(&locks->ranges, range);
+}
+
 static void give_ranges(struct held_locks *locks, struct rf_list *ranges)
 {
 	struct rf_list *link;
@@ -64,8 +124,8 @@ static void give_ranges(struct held_locks *locks, struct rf_list *ranges)
 		struct rf_range *range = rf_container_of(link, struct rf_range,
 							 link);
 
-		table_give(&locks->ranges,
-			   rf_container_of(range, struct held_range, range));
+		give_range(locks, rf_container_of(range, struct held_range,
+						  range));
 	}
 }
 
@@ -108,6 +168,7 @@ void held_set(struct held_locks *locks, struct inode *inode, uint64_t owner,
 	}
 	held->fh = fh;
 	rf_ranges_set(&held->ranges, range, &spare);
+	keep_ranges(locks, held);
 	give_ranges(locks, &spare);
 }
 
@@ -125,6 +186,7 @@ void held_clear(struct held_locks *locks, struct inode *inode, uint64_t owner,
 		return;
 	}
 	rf_ranges_clear(&held->ranges, start, end, &spare);
+	keep_ranges(locks, held);
 	give_ranges(locks, &spare);
 	if (rf_list_is_empty(&held->ranges))
 		drop(locks, held);
@@ -149,6 +211,63 @@ void held_forget(struct held_locks *locks, struct inode *inode)
 		drop(locks, rf_container_of(inode->locks.next, struct held,
 					    link));
 	inode->locks_are_unknown = false;
+}
+
+/* In its place; true if it overlaps with none: its owner died in between. */
+static bool insert(struct held *held, struct rf_range *range)
+{
+	struct rf_list *at = held->ranges.next;
+
+	while (at != &held->ranges) {
+		const struct rf_range *other =
+			rf_container_of(at, const struct rf_range, link);
+
+		if (other->start <= range->end && other->end >= range->start)
+			return false;
+		if (other->start > range->start)
+			break;
+		at = at->next;
+	}
+	rf_list_push(at, &range->link);
+	return true;
+}
+
+static int restore(struct held_locks *locks, struct inode *inode,
+		   struct held_range *range, const struct keep_range *kept)
+{
+	bool is_flock = kept->flags & KEPT_FLOCK;
+	struct held *held = find(inode, kept->owner, is_flock);
+
+	if (!held)
+		held = make(locks, inode, kept->owner, is_flock);
+	if (!held)
+		return -ENOMEM;
+	held->fh = kept->fh;
+	range->range = (struct rf_range){
+		.start = kept->start,
+		.end = kept->end,
+		.is_exclusive = kept->flags & KEPT_EXCLUSIVE,
+		.pid = kept->pid,
+	};
+	rf_list_init(&range->range.link);
+	if (!insert(held, &range->range))
+		give_range(locks, range);
+	return 0;
+}
+
+int held_restore(struct held_locks *locks, const struct inodes *inodes)
+{
+	for (uint32_t i = 1; i <= locks->kept->used; i++) {
+		const struct keep_range *kept = &locks->kept->v[i];
+		struct inode *inode = table_at(&inodes->table, kept->inode);
+		bool is_taken = kept->is_taken && inode && inode->file_count;
+		struct held_range *range = table_restore(&locks->ranges, 0,
+							 is_taken);
+
+		if (!range || (is_taken && restore(locks, inode, range, kept)))
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 struct held *held_next(const struct held_locks *locks, uint32_t *index)

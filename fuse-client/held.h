@@ -19,6 +19,8 @@
 #include "libproto/ranges.h"
 
 struct inode;
+struct inodes;
+struct keep_ranges;
 
 enum { HELD_MAX = 1 << 17 };	/* above what a server grants a session */
 
@@ -35,6 +37,7 @@ struct held {
 struct held_locks {
 	struct table helds;
 	struct table ranges;
+	struct keep_ranges *kept;	/* for a successor, or NULL */
 };
 
 int held_init(struct held_locks *locks);
@@ -53,6 +56,9 @@ void held_forget(struct held_locks *locks, struct inode *inode);
 
 /* The session is over, and all of them with it. */
 void held_forget_all(struct held_locks *locks);
+
+/* A successor's, after inodes_restore(): those that are kept.  -ENOMEM. */
+int held_restore(struct held_locks *locks, const struct inodes *inodes);
 
 /* The one of this index or a later one, or NULL; *index is behind it then. */
 struct held *held_next(const struct held_locks *locks, uint32_t *index);

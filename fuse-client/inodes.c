@@ -9,6 +9,8 @@
  */
 #include "inodes.h"
 
+#include "keep.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -77,6 +79,76 @@ static struct inode *find_handle(struct inodes *inodes,
 	return NULL;
 }
 
+/* ---- for a successor ------------------------------------------------------- */
+
+static void keep(struct inodes *inodes, const struct inode *inode)
+{
+	struct keep_inode *kept;
+
+	if (!inodes->kept)
+		return;
+	kept = &inodes->kept->v[inode->item.index];
+	kept->inode = inode->handle.inode;
+	kept->tag = inode->handle.tag;
+	kept->tree = inode->handle.tree;
+	kept->mode = inode->attr.mode;
+	kept->generation = inode->item.generation;
+	kept->lookups = inode->lookups;
+	keep_store(&kept->is_taken, 1);
+	keep_use(&inodes->kept->used, inode->item.index);
+}
+
+static void keep_lookups(struct inodes *inodes, const struct inode *inode)
+{
+	if (inodes->kept)
+		keep_store(&inodes->kept->v[inode->item.index].lookups,
+			   inode->lookups);
+}
+
+static void unkeep(struct inodes *inodes, const struct inode *inode)
+{
+	if (inodes->kept)
+		keep_store(&inodes->kept->v[inode->item.index].is_taken, 0);
+}
+
+static void restore(struct inodes *inodes, struct inode *inode,
+		    const struct keep_inode *kept)
+{
+	inode->handle = (rf_handle_t){ .inode = kept->inode,
+				       .tree = kept->tree,
+				       .tag = kept->tag };
+	inode->attr = (rf_attr_t){ .inode = kept->inode, .mode = kept->mode,
+				   .nlink = 1, .tree = kept->tree };
+	change_init(&inode->change, 0);
+	inode->change.has_pages = inode->change.is_mixed = true;
+	inode->lookups = kept->lookups;
+	rf_list_init(&inode->locks);
+	hash(inodes, inode);
+}
+
+int inodes_restore(struct inodes *inodes)
+{
+	const struct keep_inodes *all = inodes->kept;
+
+	inodes->root->lookups = all->v[1].lookups;
+	for (uint32_t i = inodes->table.used + 1; i <= all->used; i++) {
+		const struct keep_inode *kept = &all->v[i];
+		struct inode *inode;
+
+		if (inodes->table.taken >= inodes->bucket_count)
+			double_buckets(inodes);
+		inode = table_restore(&inodes->table, kept->generation,
+				      kept->is_taken);
+		if (!inode)
+			return -ENOMEM;
+		if (kept->is_taken)
+			restore(inodes, inode, kept);
+	}
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
 static struct inode *make(struct inodes *inodes, const rf_handle_t *handle,
 			  const rf_attr_t *attr)
 {
@@ -92,6 +164,7 @@ static struct inode *make(struct inodes *inodes, const rf_handle_t *handle,
 	change_init(&inode->change, attr->change);
 	rf_list_init(&inode->locks);
 	hash(inodes, inode);
+	keep(inodes, inode);
 	return inode;
 }
 
@@ -170,6 +243,7 @@ static void drop_if_unused(struct inodes *inodes, struct inode *inode)
 	if (inode->refs || inode->lookups)
 		return;
 	RF_ASSERT(!inode->invalidation && rf_list_is_empty(&inode->locks));
+	unkeep(inodes, inode);
 	unhash(inodes, inode);
 	table_give(&inodes->table, inode);
 }
@@ -181,6 +255,28 @@ void inodes_put(struct inodes *inodes, struct inode *inode)
 	drop_if_unused(inodes, inode);
 }
 
+void inodes_drop_unused(struct inodes *inodes)
+{
+	for (uint32_t i = 1; i <= inodes->table.used; i++) {
+		struct inode *inode = table_at(&inodes->table, i);
+
+		if (inode)
+			drop_if_unused(inodes, inode);
+	}
+}
+
+void inode_look(struct inodes *inodes, struct inode *inode)
+{
+	inode->lookups++;
+	keep_lookups(inodes, inode);
+}
+
+void inode_unlook(struct inodes *inodes, struct inode *inode)
+{
+	inode->lookups--;
+	keep_lookups(inodes, inode);
+}
+
 void inodes_forget(struct inodes *inodes, uint64_t nodeid, uint64_t count)
 {
 	struct inode *inode = table_find(&inodes->table, nodeid);
@@ -189,5 +285,6 @@ void inodes_forget(struct inodes *inodes, uint64_t nodeid, uint64_t count)
 		return;
 	/* The root is given without a lookup, so its count may not match. */
 	inode->lookups -= rf_min_u64(count, inode->lookups);
+	keep_lookups(inodes, inode);
 	drop_if_unused(inodes, inode);
 }

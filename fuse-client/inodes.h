@@ -16,6 +16,7 @@
 #include "libproto/codec.h"
 
 struct invalidation;
+struct keep_inodes;
 
 enum { INODES_MAX = 1 << 24 };
 
@@ -44,6 +45,8 @@ struct inodes {
 	uint32_t *buckets;		/* of indices */
 	uint32_t bucket_count;		/* a power of two */
 	struct inode *root;
+	struct keep_inodes *kept;	/* for a successor, or NULL; set before
+					 * inodes_init() */
 };
 
 /* The root takes number 1 and is referenced for good.  -ENOMEM. */
@@ -71,6 +74,17 @@ void inode_see(struct inode *inode, const rf_attr_t *attr);
  */
 void inodes_doubt(struct inodes *inodes);
 
+/*
+ * After inodes_init() of a successor: the others that are kept.  Of what they
+ * were nothing is known but the type, and the kernel may have any pages.
+ */
+int inodes_restore(struct inodes *inodes);
+/* Those that neither the kernel nor we refer to: who did is dead. */
+void inodes_drop_unused(struct inodes *inodes);
+
+/* The kernel learns of it, before it does; and has not, after all. */
+void inode_look(struct inodes *inodes, struct inode *inode);
+void inode_unlook(struct inodes *inodes, struct inode *inode);
 /* The kernel drops count lookups of nodeid. */
 void inodes_forget(struct inodes *inodes, uint64_t nodeid, uint64_t count);
 

@@ -48,9 +48,40 @@ struct lock_wait *lock_wait_take(struct request *r)
 	wait->inode = r->inode;
 	wait->fh = file_fh(r->file);
 	wait->who = r->who;
+	wait->unique = r->unique;
 	r->inode->lock_calls++;
 	r->wait = wait;
 	return wait;
+}
+
+void lock_wait_keep(struct lock_wait *wait, enum keep_wait_state state)
+{
+	struct keep_waits *all = &wait->fs->keep->waits;
+	struct keep_wait *kept = &all->v[wait->item.index];
+
+	kept->unique = wait->unique;
+	kept->fh = wait->fh;
+	kept->args = wait->args;
+	kept->generation = wait->item.generation;
+	kept->inode = wait->inode->item.index;
+	kept->uid = wait->who.uid;
+	kept->gid = wait->who.gid;
+	kept->pid = (uint32_t)wait->who.pid;
+	keep_store(&kept->state, state);
+	keep_use(&all->used, wait->item.index);
+}
+
+static struct keep_wait *kept_of(const struct lock_wait *wait)
+{
+	return &wait->fs->keep->waits.v[wait->item.index];
+}
+
+/* It is over; who refers to the inode lets it go. */
+static void end(struct lock_wait *wait)
+{
+	keep_store(&kept_of(wait)->state, KEEP_WAIT_FREE);
+	wait->inode->lock_calls--;
+	table_give(&wait->fs->lock_waits, wait);
 }
 
 void lock_wait_give(struct request *r)
@@ -58,8 +89,7 @@ void lock_wait_give(struct request *r)
 	struct lock_wait *wait = r->wait;
 
 	r->wait = NULL;
-	wait->inode->lock_calls--;
-	table_give(&r->fs->lock_waits, wait);
+	end(wait);
 }
 
 void lock_wait_granted(struct lock_wait *wait)
@@ -103,6 +133,8 @@ static void give_back(const struct lock_wait *wait)
 /* Its caller does not wait on; how it ends at the server shows later. */
 static void abandon(struct lock_wait *wait, int err)
 {
+	wait->unique = 0;
+	keep_store(&kept_of(wait)->unique, 0);
 	fuse_reply_err(wait->fuse, -err);
 	wait->fuse = NULL;
 	wait->was_interrupted = true;
@@ -118,11 +150,12 @@ void lock_wait_settle(struct lock_wait *wait, int err)
 		lock_wait_granted(wait);
 	else if (!err)
 		give_back(wait);
+	kept_of(wait)->err = err;
+	keep_store(&kept_of(wait)->state, KEEP_WAIT_SETTLED);
 	if (wait->fuse)
 		fuse_reply_err(wait->fuse, -err);
-	inode->lock_calls--;
 	fs->parked--;
-	table_give(&fs->lock_waits, wait);
+	end(wait);
 	inodes_put(&fs->inodes, inode);
 }
 
@@ -199,7 +232,7 @@ static void take_events(struct fs *fs,
 		if (wait && wait->is_parked)
 			lock_wait_settle(wait, errno_of(event.status));
 	}
-	fs->lock_events_seen = results->last;
+	fs->lock_events_seen = fs->keep->lock_events_seen = results->last;
 }
 
 static void events_answered(struct request *r, struct rf_dec *reply)
@@ -237,15 +270,9 @@ static void poll_again(struct fs *fs)
 	request_send(r, events_answered);
 }
 
-void lock_wait_park(struct request *r)
+/* r's caller waits here; r ends. */
+static void keep_caller(struct lock_wait *wait, struct request *r)
 {
-	struct lock_wait *wait = r->wait;
-	struct fs *fs = r->fs;
-
-	r->wait = NULL;
-	wait->inode->refs++;
-	wait->is_parked = true;
-	fs->parked++;
 	wait->fuse = request_fuse(r);
 	request_end(r);
 	wait->is_registering = true;
@@ -256,7 +283,112 @@ void lock_wait_park(struct request *r)
 	wait->is_registering = false;
 	if (wait->was_interrupted)
 		cancel(wait);
+}
+
+static void park(struct lock_wait *wait)
+{
+	wait->inode->refs++;
+	wait->is_parked = true;
+	wait->fs->parked++;
+}
+
+void lock_wait_park(struct request *r)
+{
+	struct lock_wait *wait = r->wait;
+	struct fs *fs = r->fs;
+
+	r->wait = NULL;
+	park(wait);
+	lock_wait_keep(wait, KEEP_WAIT_PARKED);
+	keep_caller(wait, r);
 	poll_again(fs);
+}
+
+/* ---- of a daemon that died ------------------------------------------------- */
+
+static void restore(struct fs *fs, struct lock_wait *wait, struct inode *inode,
+		    const struct keep_wait *kept)
+{
+	wait->fs = fs;
+	wait->inode = inode;
+	wait->fh = kept->fh;
+	wait->args = kept->args;
+	wait->unique = kept->unique;
+	wait->who.uid = kept->uid;
+	wait->who.gid = kept->gid;
+	wait->who.pid = (pid_t)kept->pid;
+	wait->is_settled = kept->state == KEEP_WAIT_SETTLED;
+	wait->err = kept->err;
+	inode->lock_calls++;
+	if (kept->state == KEEP_WAIT_PARKED)
+		park(wait);
+}
+
+int lock_waits_restore(struct fs *fs)
+{
+	const struct keep_waits *all = &fs->keep->waits;
+
+	fs->lock_events_seen = fs->keep->lock_events_seen;
+	for (uint32_t i = 1; i <= all->used; i++) {
+		const struct keep_wait *kept = &all->v[i];
+		struct inode *inode = table_at(&fs->inodes.table, kept->inode);
+		bool is_taken = kept->state != KEEP_WAIT_FREE && inode;
+		struct lock_wait *wait = table_restore(&fs->lock_waits,
+						       kept->generation,
+						       is_taken);
+
+		if (!wait)
+			return -ENOMEM;
+		if (is_taken)
+			restore(fs, wait, inode, kept);
+	}
+	return 0;
+}
+
+static struct lock_wait *find_unique(const struct fs *fs, uint64_t unique)
+{
+	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
+		struct lock_wait *wait = table_at(&fs->lock_waits, i);
+
+		if (wait && wait->unique == unique)
+			return wait;
+	}
+	return NULL;
+}
+
+bool lock_wait_goes_on(struct request *r)
+{
+	struct lock_wait *wait = find_unique(r->fs, r->unique);
+
+	if (!wait)
+		return false;
+	if (wait->is_parked) {
+		keep_caller(wait, r);
+		return true;
+	}
+	r->wait = wait;
+	if (!wait->is_settled)
+		return false;
+	if (!wait->err)
+		lock_wait_granted(wait);
+	request_fail(r, wait->err);
+	return true;
+}
+
+/* Their callers were told. */
+void lock_waits_over(struct fs *fs)
+{
+	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
+		struct lock_wait *wait = table_at(&fs->lock_waits, i);
+		bool has_request = false;
+
+		for (unsigned int k = 0; wait && k < REQUESTS_MAX; k++)
+			has_request |= fs->requests[k].wait == wait;
+		if (wait && wait->is_parked)
+			wait->was_interrupted |= !wait->fuse;
+		else if (wait && !has_request)
+			end(wait);
+	}
 }
 
 /* ---- once in a while, and the end ----------------------------------------- */

@@ -11,19 +11,24 @@
  */
 #include "client.h"
 
+#include "keep.h"
+#include "supervisor.h"
 #include "tune.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static const char usage_text[] =
 "usage: rdmafs mount [FABRIC://]HOST[:PORT]/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
 "       rdmafs mount HOST:/EXPORT MOUNTPOINT [-o OPTIONS] [-f]\n"
 "       rdmafs umount [-l] [-f] MOUNTPOINT\n"
+"       rdmafs upgrade MOUNTPOINT\n"
 "       rdmafs keygen FILE\n"
 "       rdmafs doctor [-q] [-w SECONDS] [-o OPTIONS] [HOST[:PORT][/EXPORT]]\n"
 "       rdmafs tune [-s SECONDS] [-o OPTIONS] [FABRIC://]HOST[:PORT]\n"
@@ -47,6 +52,9 @@ static const char usage_text[] =
 "  soft                fail with EIO after timeo=SECONDS [60]\n"
 "  mount_timeo=SECONDS give up when the server does not answer a mount [10]\n"
 "  rpc_timeo=SECONDS   reconnect when an answer does not come [60]\n"
+"  nosupervisor        if the daemon dies, so does the mount\n"
+"  no_resend           what was not answered when it dies fails with EIO, as on\n"
+"                      kernels before 6.9\n"
 "  log=LEVEL           error, warn, info or debug [info]\n"
 "  memory=SIZE         registered memory [64M]; huge_pages\n"
 "  read_ahead=KIB      the kernel reads so much ahead, as root only [4096]\n"
@@ -77,7 +85,8 @@ static int wrong_usage(const char *what)
 
 struct serving {
 	const struct mount_options *options;
-	int ready_fd;		/* -1 in the foreground */
+	int ready_fd;		/* -1: nobody waits */
+	int control_fd;		/* -1: there is no supervisor */
 };
 
 /* The kernel has its INIT answer.  Nothing here may ask the mount. */
@@ -90,25 +99,32 @@ static void is_ready(void *context)
 	mounting_set_read_ahead(options->mountpoint, options->read_ahead);
 	if (serving->ready_fd >= 0)
 		background_ready(serving->ready_fd);
+	else if (!options->is_foreground)
+		background_leave();
 	rf_log(RF_LOG_INFO, "%s is mounted on %s", options->source,
 	       options->mountpoint);
+	if (serving->control_fd >= 0)
+		supervisor_tell(serving->control_fd, SUPERVISOR_READY, -1);
 }
 
-static int serve(const struct mount_options *options, int ready_fd)
+static int serve(struct keep *keep, int ready_fd, int control_fd)
 {
-	struct serving serving = { .options = options, .ready_fd = ready_fd };
+	const struct mount_options *options = &keep->options;
+	struct serving serving = { options, ready_fd, control_fd };
 	struct fs *fs;
 	int fuse_fd, err;
 
 	/* Broken pipes and sockets are told by their errno. */
 	signal(SIGPIPE, SIG_IGN);
 	if (mounting_check(options->mountpoint) < 0 ||
-	    fs_connect(options, &fs) < 0)
+	    fs_connect(keep, false, control_fd, &fs) < 0)
 		return EXIT_FAILURE;
 	if (mounting_mount(options, &fuse_fd) < 0) {
 		fs_disconnect(fs);
 		return EXIT_FAILURE;
 	}
+	if (control_fd >= 0)
+		supervisor_tell(control_fd, SUPERVISOR_MOUNTED, fuse_fd);
 	err = fs_serve(fs, fuse_fd, is_ready, &serving);
 	if (err)
 		complain("the mount of %s on %s ended: %s", options->source,
@@ -117,23 +133,108 @@ static int serve(const struct mount_options *options, int ready_fd)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int serve_supervised(struct keep *keep, int control_fd)
+{
+	return serve(keep, -1, control_fd);
+}
+
+static int serve_alone(const struct mount_options *options, int ready_fd)
+{
+	struct keep *keep;
+	int fd, err = keep_create(&keep, &fd);
+
+	if (err) {
+		complain("no memory: %s", strerror(-err));
+		return EXIT_FAILURE;
+	}
+	close(fd);
+	keep->options = *options;
+	return serve(keep, ready_fd, -1);
+}
+
 static int start(const struct mount_options *options)
 {
-	int child, ready_fd;
+	int child = 0, ready_fd = -1;
 
 	if (options->is_remount)
 		return mounting_remount(options) ? EXIT_FAILURE : EXIT_SUCCESS;
 	rf_log_set_level(options->log_level);
-	if (options->is_foreground)
-		return serve(options, -1);
-	child = background_fork(&ready_fd);
+	if (!options->is_foreground)
+		child = background_fork(&ready_fd);
 	if (child < 0) {
 		complain("can't start a process: %s", strerror(-child));
 		return EXIT_FAILURE;
 	}
-	if (child == 0)
-		return serve(options, ready_fd);
-	return background_wait(child, ready_fd, options->mountpoint);
+	if (child > 0)
+		return background_wait(child, ready_fd, options->mountpoint);
+	if (options->no_supervisor)
+		return serve_alone(options, ready_fd);
+	return supervise(options, ready_fd, serve_supervised);
+}
+
+/* ---- successor ------------------------------------------------------------- */
+
+static void goes_on(void *context)
+{
+	const struct serving *serving = context;
+
+	rf_log(RF_LOG_WARN, "rdmafs " RDMAFS_VERSION " (process %d) goes on "
+	       "with %s on %s", (int)getpid(), serving->options->source,
+	       serving->options->mountpoint);
+	supervisor_tell(serving->control_fd, SUPERVISOR_READY, -1);
+}
+
+/* What supervisor.c starts: successor FUSE,KEEP,CONTROL MOUNTPOINT. */
+static int command_successor(int argc, char **argv)
+{
+	struct serving serving = { .ready_fd = -1 };
+	int fuse_fd, keep_fd, err;
+	struct keep *keep;
+	struct fs *fs;
+
+	if (argc != 3 || sscanf(argv[1], "%d,%d,%d", &fuse_fd, &keep_fd,
+				&serving.control_fd) != 3)
+		return wrong_usage("only a supervisor starts this");
+	prctl(PR_SET_NAME, "rdmafs");
+	signal(SIGPIPE, SIG_IGN);
+	fcntl(fuse_fd, F_SETFD, FD_CLOEXEC);
+	fcntl(serving.control_fd, F_SETFD, FD_CLOEXEC);
+	err = keep_map(keep_fd, &keep);
+	close(keep_fd);
+	if (err) {
+		complain("can't go on with the mount on %s: %s", argv[2],
+			 err == -EPROTONOSUPPORT ? "this version can't take it "
+			 "over from that one; unmount it and mount it again" :
+			 strerror(-err));
+		return EXIT_FAILURE;
+	}
+	serving.options = &keep->options;
+	rf_log_set_level(keep->options.log_level);
+	if (!keep->options.is_foreground)
+		complain_to_syslog();
+	if (fs_connect(keep, true, serving.control_fd, &fs) < 0)
+		return EXIT_FAILURE;
+	err = fs_serve(fs, fuse_fd, goes_on, &serving);
+	if (err)
+		complain("the mount of %s on %s ended: %s",
+			 keep->options.source, keep->options.mountpoint,
+			 strerror(-err));
+	fs_disconnect(fs);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int command_upgrade(int argc, char **argv)
+{
+	char mountpoint[4096];
+	int err;
+
+	if (argc != 2 || argv[1][0] == '-')
+		return wrong_usage("needs a mount point");
+	err = mounting_absolute(argv[1], mountpoint);
+	if (!err)
+		return upgrade(mountpoint);
+	complain("%s: %s", argv[1], strerror(-err));
+	return EXIT_FAILURE;
 }
 
 /* Where to mount; the error was said. */
@@ -279,6 +380,8 @@ static const struct {
 	{ "mount", command_mount },
 	{ "umount", command_umount },
 	{ "unmount", command_umount },
+	{ "upgrade", command_upgrade },
+	{ "successor", command_successor },
 	{ "keygen", command_keygen },
 	{ "doctor", doctor_command },
 	{ "tune", tune_command },

@@ -101,6 +101,16 @@ static bool is_ours(const struct mounted *mounted)
 	return strcmp(mounted->type, FS_TYPE) == 0;
 }
 
+bool mounting_device(const char *mountpoint, char out[32])
+{
+	struct mounted mounted;
+
+	if (!find_mounted(mountpoint, &mounted) || !is_ours(&mounted))
+		return false;
+	memcpy(out, mounted.device, sizeof(mounted.device));
+	return true;
+}
+
 /*
  * Only the directory above is asked: the last part may be a dead mount, which
  * answers nothing.

@@ -35,9 +35,10 @@ static size_t add_plus(struct request *r, uint8_t *at, size_t room,
 		child = inodes_get(inodes, &entry->handle, &entry->attr);
 	size = fuse_io_add_dirent_plus(at, room, entry, child);
 	if (child) {
-		child->lookups += size > 0;
-		if (size > 0)
+		if (size > 0) {
+			inode_look(inodes, child);
 			cache_give(r, child);
+		}
 		inodes_put(inodes, child);
 	}
 	return size;
@@ -126,6 +127,7 @@ static void open_answered(struct request *r, struct rf_dec *reply)
 	r->file->open = results.open.open;
 	r->file->tag = results.open.tag;
 	r->file->wire_flags = RF_OPEN_READ | RF_OPEN_DIR;
+	files_keep(&r->fs->files, r->file);
 	r->resume(r);
 }
 

@@ -69,6 +69,7 @@ static bool add_file(struct request *r, struct inode *inode, uint32_t open,
 			     (((flags & O_ACCMODE) == O_WRONLY ||
 			       r->fs->options.is_strict_atime) &&
 			      S_ISREG(inode->attr.mode));
+	once_opened(r, r->file);
 	return true;
 }
 
@@ -122,6 +123,7 @@ static void open_later(struct request *r)
 		return;
 	}
 	file->generation = fs->generation;
+	once_opened(r, file);
 	if (!fuse_io_give_open(r, file))
 		files_remove(&fs->files, &fs->inodes, file);
 }
@@ -223,6 +225,8 @@ static void release(struct request *r, struct file *file)
 	}
 	if (inode->file_count == 1)
 		held_forget(&fs->held, inode);
+	if (is_open)
+		once_release(r, inode, open);
 	files_remove(&fs->files, &fs->inodes, file);
 	if (is_open)
 		request_release_open(r, inode, open);
@@ -233,7 +237,6 @@ static void release(struct request *r, struct file *file)
 /* Requests are few, and one for each file would wait until we are back. */
 static void release_later(struct request *r, struct file *file)
 {
-	file->is_released = true;
 	rf_list_push(&r->fs->releases, &file->release_link);
 	request_end(r);
 }
@@ -266,6 +269,9 @@ static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
 		return;
 	}
 	held_release(&r->fs->held, r->inode, fi->fh);
+	/* The kernel will not say it again. */
+	file->is_released = true;
+	files_keep(&r->fs->files, file);
 	request_reply_err(r, 0);
 	if (r->fs->is_away && !file_is_dead(r->fs, file))
 		release_later(r, file);

@@ -69,6 +69,7 @@ static void lock_answered(struct request *r, struct rf_dec *reply)
 	if (err == -EDEADLK && !(wait->args.flags & RF_LOCK_NO_DEADLOCK) &&
 	    waits_for_ofd(r->who.pid)) {
 		wait->args.flags |= RF_LOCK_NO_DEADLOCK;
+		lock_wait_keep(wait, KEEP_WAIT_CALLING);
 		send_lock(r);
 		return;
 	}
@@ -92,8 +93,15 @@ static uint32_t lock_flags(const struct fuse_lk_in *in, bool is_waiting)
 static void lock(struct request *r, const struct fuse_lk_in *in,
 		 bool is_waiting)
 {
-	struct lock_wait *wait = lock_wait_take(r);
+	struct lock_wait *wait;
 
+	if (r->is_resent && lock_wait_goes_on(r))
+		return;
+	if (r->wait) {
+		send_lock(r);
+		return;
+	}
+	wait = lock_wait_take(r);
 	if (!wait) {
 		request_fail(r, -ENOLCK);
 		return;
@@ -107,6 +115,7 @@ static void lock(struct request *r, const struct fuse_lk_in *in,
 		.end = in->lk.end,
 		.pid = in->lk.pid,
 	};
+	lock_wait_keep(wait, KEEP_WAIT_CALLING);
 	send_lock(r);
 }
 

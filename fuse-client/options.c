@@ -261,6 +261,9 @@ static const struct known_option known[] = {
 	{ "nostrictatime", KIND_OFF, AT(is_strict_atime), 0, 0 },
 	{ "remount", KIND_ON, AT(is_remount), 0, 0 },
 
+	{ "supervisor", KIND_OFF, AT(no_supervisor), 0, 0 },
+	{ "nosupervisor", KIND_ON, AT(no_supervisor), 0, 0 },
+	{ "no_resend", KIND_ON, AT(no_resend), 0, 0 },
 	{ "key", KIND_PATH, AT(key_file), 0, 0 },
 	/* A day, so that milliseconds fit and a typing error does not. */
 	{ "mount_timeo", KIND_DURATION, AT(mount_timeo_ms), 1, 86400000 },

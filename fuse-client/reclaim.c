@@ -217,6 +217,7 @@ static bool send_done(struct reclaim_call *rc)
 static void file_is_gone(struct fs *fs, struct file *file)
 {
 	file->is_dead = true;
+	files_keep(&fs->files, file);
 	if (file->is_released)
 		return;
 	rf_log(RF_LOG_WARN, "an open file (inode %llu) is gone at %s: EIO to "
@@ -251,6 +252,7 @@ static void lock_is_lost(struct reclaim_call *rc, unsigned int status)
 	if (!file || file->is_dead)
 		return;
 	file->is_dead = true;
+	files_keep(&fs->files, file);
 	rf_log(RF_LOG_WARN, "%s does not give a lock back (inode %llu: %s): EIO "
 	       "to who has it", fs->server,
 	       (unsigned long long)rc->locks.handle.inode,

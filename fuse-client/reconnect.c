@@ -160,10 +160,18 @@ static void begin_away(struct fs *fs, const char *reason)
 				     "waits until it is back");
 }
 
+void reconnect_begin(struct fs *fs)
+{
+	fs->is_away = true;
+	fs->reconnect.since_ns = rf_reactor_now_ns(fs->reactor);
+	fs->reconnect.pause_ms = BACKOFF_FIRST_MS;
+	look_up(fs);
+}
+
 /* Nothing goes on in a session that was opened by mistake, or is over. */
 static void forget_session(struct fs *fs)
 {
-	fs->generation++;
+	fs->keep->generation = ++fs->generation;
 	identities_forget_idle(fs->identities);
 	held_forget_all(&fs->held);
 	lock_waits_lose(fs);

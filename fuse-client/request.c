@@ -102,6 +102,7 @@ int requests_init(struct fs *fs)
 	rf_list_init(&fs->pulls_waiting);
 	rf_list_init(&fs->slots_waiting);
 	rf_list_init(&fs->releases);
+	rf_list_init(&fs->held_back);
 	fs->requests = calloc(REQUESTS_TOTAL, sizeof(*fs->requests));
 	if (!fs->requests)
 		return -ENOMEM;
@@ -141,6 +142,7 @@ struct request *request_take(fuse_req_t fuse, fuse_ino_t nodeid)
 	r->arrived_ns = rf_reactor_now_ns(fs->reactor);
 	r->generation = fs->generation;
 	request_set_state(r, REQUEST_WORKING);
+	once_arrived(r, fuse_io_header(fs));
 	r->inode = inodes_find(&fs->inodes, nodeid);
 	if (!r->inode) {
 		request_fail(r, -ESTALE);
@@ -232,6 +234,8 @@ void request_end(struct request *r)
 	struct request *whole = r->whole;
 
 	RF_ASSERT(!r->fuse);
+	if (r->kept)
+		once_end(r);
 	undo(r);
 	drop_identity(r);
 	if (r->inode)
@@ -244,6 +248,8 @@ void request_end(struct request *r)
 	r->losses = 0;
 	r->was_interrupted = r->was_cancelled = r->was_killed = false;
 	r->uses_open = r->is_opening = false;
+	r->is_resent = r->goes_again = false;
+	r->unique = 0;
 	r->answer_locally = NULL;
 	if (r->is_awaited)
 		reclaim_open_is_known(r);
@@ -287,7 +293,8 @@ static void reset_call(struct request *r)
 	r->call.inv_key = 0;
 	r->call.is_control = false;
 	r->call.holds_others = false;
-	r->carries_identity = false;
+	r->call.sent_as = NULL;
+	r->carries_identity = r->changes = false;
 }
 
 /* The message will not be sent: others take the returns in it along. */
@@ -378,6 +385,7 @@ static bool begins_anew(const struct request *r, int err)
 static void call_done(struct rf_call *call, int err, struct rf_dec *reply)
 {
 	struct request *r = rf_container_of(call, struct request, call);
+	const struct keep_request *kept = r->kept;
 
 	if (begins_anew(r, err)) {
 		rf_client_submit(r->fs->client, call);
@@ -390,6 +398,9 @@ static void call_done(struct rf_call *call, int err, struct rf_dec *reply)
 	} else {
 		r->fs->is_silent = false;
 		r->answered(r, reply);
+		/* Its slot is the next one's when this returns. */
+		if (kept && r->kept == kept && r->state == REQUEST_INVALIDATING)
+			once_answered(r, reply);
 	}
 }
 
@@ -435,8 +446,10 @@ void request_send(struct request *r, answered_fn answered)
 	r->call.identity = r->identity;
 	r->sent_ns = rf_reactor_now_ns(r->fs->reactor);
 	request_set_state(r, REQUEST_CALLING);
-	rf_client_submit(r->fs->client, &r->call);
-	interrupt_watch(r);
+	if (!once_submit(r))
+		rf_client_submit(r->fs->client, &r->call);
+	if (r->state == REQUEST_CALLING)
+		interrupt_watch(r);
 }
 
 void request_call(struct request *r, const struct rf_args *args,
@@ -490,6 +503,14 @@ static void data_ready(struct rf_pool_waiter *waiter, struct rf_buf *buf)
 
 void request_need_data(struct request *r, uint32_t size, request_fn resume)
 {
+	/* WRITEs that are sent again shall find theirs. */
+	if (r->fs->is_taking_over) {
+		r->resume = resume;
+		r->needs = size;
+		request_set_state(r, REQUEST_BUFFER);
+		rf_list_push(&r->fs->held_back, &r->link);
+		return;
+	}
 	r->data = rf_pool_get(r->fs->pool, size);
 	if (r->data) {
 		resume(r);
@@ -563,6 +584,7 @@ void request_release_open(struct request *r, struct inode *inode,
 	struct rf_args args = { .code = RF_OP_RELEASE };
 
 	RF_ASSERT(!r->fuse);
+	once_release(r, inode, open);
 	args.release.open = open;
 	r->uses_open = true;
 	if (!request_begin(r))
@@ -591,6 +613,7 @@ static bool take_back(struct request *r)
 	switch (r->state) {
 	case REQUEST_BUFFER:
 		rf_pool_cancel(r->fs->pool, &r->waiter);
+		rf_list_remove(&r->link);	/* held_back */
 		return true;
 	case REQUEST_SLOTS:
 		rf_list_remove(&r->link);

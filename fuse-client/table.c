@@ -89,6 +89,20 @@ void table_give(struct table *table, void *at)
 	table->taken--;
 }
 
+void *table_restore(struct table *table, uint32_t generation, bool is_taken)
+{
+	struct table_item *item = grow(table);
+
+	if (!item)
+		return NULL;
+	item->generation = generation;
+	item->is_taken = true;
+	table->taken++;
+	if (!is_taken)
+		table_give(table, item);
+	return item;
+}
+
 void *table_at(const struct table *table, uint32_t index)
 {
 	struct table_item *item;

@@ -42,6 +42,12 @@ void table_fini(struct table *table);
 void *table_take(struct table *table);
 void table_give(struct table *table, void *item);
 
+/*
+ * The next index as it was in another process: taken, or given back.  NULL: as
+ * table_take().
+ */
+void *table_restore(struct table *table, uint32_t generation, bool is_taken);
+
 /* The item of this number, or NULL. */
 void *table_find(const struct table *table, uint64_t number);
 /* The item of this index (1 to used), or NULL if it is not taken. */

@@ -124,6 +124,7 @@ static void write_answered(struct request *r, struct rf_dec *reply)
 		return;
 	}
 	r->write.done += results.write.size;
+	once_write_done(r, r->write.done);
 	if (results.write.size < r->write.sent ||
 	    r->write.done == r->write.size)
 		write_finish(r, 0);
@@ -204,6 +205,7 @@ static void send_message(struct request *r, unsigned int work_count)
 	if (!request_begin(r))
 		return;
 	begin_change(r);
+	once_write_sends(r, r->write.done, r->write.sent);
 	request_use(r, r->inode);
 	if (r->write.is_xattr)
 		put_setxattr(r);
@@ -489,16 +491,45 @@ void write_start(struct fs *fs)
 	write_slots_ask(fs);
 }
 
+/*
+ * A daemon that died has sent it.  What went by slots names none: if the server
+ * has not run it, it says so.
+ */
+static bool send_as_before(struct request *r)
+{
+	uint32_t done, sent;
+
+	if (!once_write_began(r, &done, &sent))
+		return false;
+	if (done > r->write.size || sent > r->write.size - done) {
+		write_finish(r, -EIO);
+		return true;
+	}
+	r->write.done = done;
+	r->goes_again = sent > 0;
+	if (sent == 0)
+		return false;
+	r->write.sent = sent;
+	r->write.is_inline = sent <= r->fs->limits.inline_max;
+	r->write.pieces.count = !r->write.is_inline;
+	r->write.pieces.v[0] = (struct rf_piece){ .size = sent };
+	send_message(r, 0);
+	return true;
+}
+
 void write_go_on(struct request *r)
 {
 	struct fs *fs = r->fs;
-	bool is_small = r->write.size - r->write.done <= fs->limits.inline_max;
+	bool is_small;
 
 	/* Its caller was killed meanwhile, and may have closed the file. */
 	if (!has_caller(r)) {
 		write_finish(r, 0);
 		return;
 	}
+	if (send_as_before(r))
+		return;
+	is_small = r->write.size - r->write.done <= fs->limits.inline_max;
 	if ((is_small || rf_list_is_empty(&fs->slots_waiting)) &&
 	    choose_size(r)) {
 		send_chosen(r);

@@ -80,34 +80,68 @@ static void begin_part(struct request *part, struct request *whole,
 	part->write.is_direct = whole->write.is_direct;
 }
 
+/* It ended before a daemon died. */
+static bool has_ended(const struct request *whole, unsigned int index)
+{
+	return whole->kept->parts_ended >> index & 1;
+}
+
 static void start_parts(struct request *whole, struct rf_list *parts)
 {
 	uint32_t at = 0;
 
-	while (at < whole->write.size) {
+	for (unsigned int i = 0; at < whole->write.size; i++) {
 		struct request *part = rf_container_of(rf_list_pop(parts),
 						       struct request, link);
+		uint32_t size = parts_size_at(&whole->write.parts, at);
 
-		begin_part(part, whole, at);
-		at += part->write.size;
-		write_go_on(part);
+		if (has_ended(whole, i)) {
+			rf_list_push(part->home, &part->link);
+			whole->write.parts.left--;
+		} else {
+			begin_part(part, whole, at);
+			once_part(part, whole, i);
+			write_go_on(part);
+		}
+		at += size;
 	}
+}
+
+/* What stopped before a daemon died has stopped the write. */
+static void restore_stop(struct request *whole)
+{
+	const struct keep_request *kept = whole->kept;
+
+	if (kept->was_stopped)
+		parts_stopped(&whole->write.parts, kept->stopped_at,
+			      kept->stop_err);
 }
 
 bool write_split(struct request *r)
 {
 	struct fs *fs = r->fs;
 	struct parts *parts = &r->write.parts;
+	/* Sent again, as it was. */
+	bool goes_again = r->goes_again;
+	uint32_t part = goes_again ? r->kept->part_size : fs->options.write_part;
 	struct rf_list objects;
 	unsigned int count;
 
-	parts_init(parts, r->write.offset, r->write.size,
-		   fs->options.write_part);
-	count = parts_count(parts);
-	if (count < 2 || must_be_whole(r) || !have_slots(fs, count) ||
-	    !take_parts(fs, count, &objects))
+	if (part == 0)
 		return false;
+	parts_init(parts, r->write.offset, r->write.size, part);
+	count = parts_count(parts);
+	if (!goes_again && (count < 2 || must_be_whole(r) ||
+			    !have_slots(fs, count)))
+		return false;
+	if (!take_parts(fs, count, &objects)) {
+		if (goes_again)
+			write_finish(r, -EIO);
+		return goes_again;
+	}
 	fs->stats.split_writes++;
+	once_whole(r, part);
+	restore_stop(r);
 	parts->left = count + 1;	/* all may end before we are done here */
 	request_set_state(r, REQUEST_PARTS);
 	start_parts(r, &objects);
@@ -118,8 +152,11 @@ bool write_split(struct request *r)
 
 void write_part_stopped(const struct request *part, int err)
 {
-	parts_stopped(&part->whole->write.parts,
-		      part->write.offset + part->write.done, err);
+	struct parts *parts = &part->whole->write.parts;
+
+	parts_stopped(parts, part->write.offset + part->write.done, err);
+	once_stopped(part->whole, parts->offset + parts->stopped_at,
+		     parts->stop_err);
 }
 
 void write_part_ended(struct request *whole)

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * last_resort.c - a mount whose daemons die at once: EIO to everybody
+ *
+ * Operation.  What a daemon has read and not answered comes again, or is known
+ * (keep.h).  Each request gets EIO, but those that get no answer, until the
+ * kernel says that the mount is gone.
+ */
+#include "supervisor.h"
+
+#include "fs.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* Of protocol 7.40, which older headers lack. */
+enum { NOTIFY_RESEND = 7 };
+
+static bool wants_no_answer(const struct fuse_in_header *in)
+{
+	return in->opcode == FUSE_FORGET || in->opcode == FUSE_BATCH_FORGET ||
+	       in->opcode == FUSE_INTERRUPT;
+}
+
+static void refuse(int fuse_fd, const struct fuse_in_header *in)
+{
+	const struct fuse_out_header out = {
+		.len = sizeof(out),
+		/* So that whoever has files open there can close them. */
+		.error = in->opcode == FUSE_RELEASE ||
+			 in->opcode == FUSE_RELEASEDIR ? 0 : -EIO,
+		.unique = in->unique,
+	};
+
+	if (wants_no_answer(in))
+		return;
+	if (write(fuse_fd, &out, sizeof(out)) < 0 && errno != ENOENT)
+		rf_log(RF_LOG_DEBUG, "a request could not be refused: %s",
+		       strerror(errno));
+}
+
+static void refuse_what_was_read(struct keep *keep, int fuse_fd)
+{
+	const struct fuse_out_header out = {
+		.len = sizeof(out),
+		.error = NOTIFY_RESEND,
+	};
+
+	if (!keep->kernel_resends)
+		once_fail_all(keep, fuse_fd);
+	else if (write(fuse_fd, &out, sizeof(out)) < 0)
+		rf_log(RF_LOG_WARN, "requests that were not answered hang: %s",
+		       strerror(errno));
+}
+
+static int signal_number(int signal_fd)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signal_fd, &info, sizeof(info)) != sizeof(info) ||
+	    info.ssi_signo == SIGCHLD || info.ssi_signo == SIGUSR1)
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+int last_resort(struct keep *keep, int fuse_fd, int signal_fd)
+{
+	struct fuse_in_header *in = malloc(DATA_BUF_SIZE);
+	int number = 0;
+
+	if (!in)
+		return SIGTERM;
+	refuse_what_was_read(keep, fuse_fd);
+	while (!number) {
+		struct pollfd waits[] = {
+			{ .fd = fuse_fd, .events = POLLIN },
+			{ .fd = signal_fd, .events = POLLIN },
+		};
+		ssize_t got;
+
+		if (poll(waits, 2, -1) < 0)
+			continue;
+		if (waits[1].revents)
+			number = signal_number(signal_fd);
+		if (!waits[0].revents)
+			continue;
+		got = read(fuse_fd, in, DATA_BUF_SIZE);
+		if (got >= (ssize_t)sizeof(*in))
+			refuse(fuse_fd, in);
+		else if (got < 0 && errno == ENODEV)
+			break;
+	}
+	free(in);
+	return number;
+}
