@@ -10,10 +10,11 @@ start_server
 M=$T/mnt
 mkdir "$M"
 
-daemon_of() {
+supervisors() {
 	local dir
 	for dir in /proc/[0-9]*; do
 		[ "$(readlink "$dir/exe" 2>/dev/null)" = "$RDMAFS" ] || continue
+		[ "$(cat "$dir/comm")" = rdmafs-super ] || continue
 		tr '\0' '\n' <"$dir/cmdline" | grep -qxF "$M" || continue
 		printf '%s\n' "${dir#/proc/}"
 	done
@@ -27,23 +28,27 @@ said=$(timeout 60 "$RDMAFS" mount "$ADDRESS/data" "$M" 2>&1 | cat)
 equal "$said" "info connected to ${ADDRESS#*//} over iwarp" \
 	"what a mount that works says"
 stat -f "$M" >/dev/null
-pid=$(daemon_of)
-equal "$(wc -w <<<"$pid")" 1 "daemons"
-equal "$(readlink "/proc/$pid/cwd")" / "working directory"
-equal "$(readlink "/proc/$pid/fd/0")" /dev/null "stdin"
-equal "$(readlink "/proc/$pid/fd/2")" /dev/null "stderr"
-equal "$(cut -d' ' -f6 "/proc/$pid/stat")" "$pid" "session"
+supervisor=$(supervisors)
+equal "$(wc -w <<<"$supervisor")" 1 "supervisors"
+for pid in "$supervisor" "$(daemon_of "$supervisor")"; do
+	equal "$(readlink "/proc/$pid/cwd")" / "working directory"
+	equal "$(readlink "/proc/$pid/fd/0")" /dev/null "stdin"
+	equal "$(readlink "/proc/$pid/fd/2")" /dev/null "stderr"
+	equal "$(cut -d' ' -f6 "/proc/$pid/stat")" "$pid" "session"
+done
 bdi=/sys/class/bdi/$(mountpoint -d "$M")/read_ahead_kb
 equal "$(cat "$bdi")" 4096 "read-ahead"
 must_fail 1 'mounted there already' "$RDMAFS" mount "$ADDRESS/data" "$M"
 printf text >"$M/file"
 "$RDMAFS" umount "$M"
 wait_until "the end of the daemon" is_ended "$pid"
+wait_until "the end of the supervisor" is_ended "$supervisor"
 
-# A signal unmounts, in order.
+# A signal unmounts, in order: to the supervisor, or to the daemon.
 for signal in TERM INT; do
 	"$RDMAFS" mount "$ADDRESS/data" "$M" -o read_ahead=512
-	pid=$(daemon_of)
+	pid=$(supervisors)
+	[ $signal = TERM ] || pid=$(daemon_of "$pid")
 	equal "$(cat "$bdi")" 512 "read-ahead"
 	equal "$(cat "$M/file")" text "bytes"
 	kill -$signal "$pid"
@@ -53,7 +58,7 @@ done
 
 # In use: refused, then taken away lazily; the daemon stays until it is free.
 "$RDMAFS" mount "$ADDRESS/data" "$M"
-pid=$(daemon_of)
+pid=$(supervisors)
 exec 3<"$M/file"
 must_fail 1 'in use' "$RDMAFS" umount "$M"
 "$RDMAFS" umount -l "$M"

@@ -90,7 +90,7 @@ found 'PROBLEM +192.0.2.1 is no address of this host \[not-ours\]'
 mount_at "$T/mnt" "key=$T/key"
 head -c 200000 /dev/urandom >"$T/mnt/file"
 diagnose 0 "$RDMAFS" doctor -o key="$T/key" "iwarp://$server"
-found "^rdmafs, process $CLIENT_PID\$"
+found "^rdmafs, process $(daemon_of "$CLIENT_PID")\$"
 found "^rdmafsd, process $SERVER_PID\$"
 found 'fabric: name=iwarp level=window registrations=1 '
 found 'ok +[1-9][0-9]* TCP connections, '

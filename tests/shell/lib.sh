@@ -216,6 +216,12 @@ mount_at() {
 	${AS_USER[@]+"${AS_USER[@]}"} stat -f "$point" >/dev/null
 }
 
+# daemon_of PID: what serves the mount, below its supervisor PID; nothing while
+# there is none.
+daemon_of() {
+	tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
 # umount_at DIR [PID]: the client (CLIENT_PID) must end with exit status 0.
 umount_at() {
 	local pid=${2:-$CLIENT_PID}

@@ -21,7 +21,8 @@ same_as_here() {
 }
 
 start_server --lease-ms 2000
-mount_at "$A"
+# Killed below, for good.
+mount_at "$A" nosupervisor
 pid_a=$CLIENT_PID
 same_as_here "one mount" "$A" "$A"
 mount_at "$B"
