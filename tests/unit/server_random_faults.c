@@ -946,6 +946,17 @@ static void close_thread(struct thread *t)
 	free(t->data);
 }
 
+/* What lists have opened that failed before their RELEASE. */
+static void close_rest(struct fclient *client)
+{
+	for (unsigned int i = 0; i < FC_OPENS_MAX; i++) {
+		const struct place place = { client->opens[i].handle,
+					     client->opens[i].id };
+
+		release(client, &place);
+	}
+}
+
 /* The end of a run: what the threads were told, and what there is. */
 static char *collect(void)
 {
@@ -964,6 +975,8 @@ static char *collect(void)
 		fclient_walk(&clients[0], &t->dir, &t->aliases, out);
 		close_thread(t);
 	}
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		close_rest(&clients[i]);
 	fclose(out);
 	return text;
 }
