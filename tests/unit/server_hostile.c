@@ -241,6 +241,20 @@ static void spoil(uint8_t *message, size_t size)
 		message[below((unsigned int)size)] ^= (uint8_t)(1 << below(8));
 }
 
+/* All that there is to do with a file, in one message. */
+static void add_theft(struct rf_enc *enc)
+{
+	const struct rf_args theft[] = {
+		{ .code = RF_OP_OPEN, .open = { RW } },
+		{ .code = RF_OP_READ, .read = { .size = 100 } },
+		{ .code = RF_OP_WRITE, .write = { .data = { "mine", 4 } } },
+		{ .code = RF_OP_RELEASE },
+	};
+
+	for (unsigned int i = 0; i < RF_ARRAY_SIZE(theft); i++)
+		rf_enc_args(enc, &theft[i]);
+}
+
 static void say_request(void)
 {
 	uint8_t message[RAWS_MSG_MAX];
@@ -266,6 +280,8 @@ static void say_request(void)
 		rf_enc_return(&enc, grants[below(IDS)].id);
 	use.use.handle = any_handle();
 	rf_enc_args(&enc, &use);
+	if (one_in(4))
+		add_theft(&enc);
 	for (unsigned int i = below(4); i > 0; i--) {
 		struct rf_enc before = enc;
 		struct rf_args args;
