@@ -154,7 +154,7 @@ test:
 
 ON_DEVICES := $(filter $(BUILD)/tests/fabric/conformance_% \
 	$(BUILD)/tests/fabric/verbs_% $(BUILD)/tests/unit/server_rights \
-	$(BUILD)/tests/unit/server_terms,$(UNIT))
+	$(BUILD)/tests/unit/server_slices $(BUILD)/tests/unit/server_terms,$(UNIT))
 test-rdma: all $(ON_DEVICES) $(BUILD)/tests/tools/rping_peer
 	$(Q)BUILD='$(BUILD)' scripts/test-rdma $(T)
 

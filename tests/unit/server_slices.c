@@ -10,10 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* On a device too. */
+#define SCENARIO(name)							\
+	static void name(const char *scheme);				\
+	Test(server_slices, name##_over_loop) { name("loop-session"); }	\
+	Test(server_slices, name##_over_verbs)				\
+	{								\
+		SKIP_WITHOUT_DEVICE(RF_LEVEL_SESSION);			\
+		name("verbs");						\
+	}								\
+	static void name(const char *scheme)
+
 enum {
 	RW = RF_OPEN_READ | RF_OPEN_WRITE,
 	MIB = 1 << 20,
 	RACE_NS = 50000,	/* about what checking takes */
+	LATE_SIZE = 4096,
 };
 
 static struct srig rig;
@@ -23,9 +35,9 @@ static rf_handle_t handle;
 static uint32_t open_id;
 static uint8_t data[MIB], out[MIB];
 
-static void begin(const char *slices)
+static void begin(const char *scheme, const char *slices)
 {
-	srig_init(&rig, "loop-session");
+	srig_init(&rig, scheme);
 	srig_set(&rig, "slices", slices);
 	srig_start(&rig);
 	sclient_open(&rig, &client, "data");
@@ -56,9 +68,9 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 
 /* ---- the way of the data ------------------------------------------------ */
 
-Test(server_slices, data_go_there_and_back_without_windows)
+SCENARIO(data_go_there_and_back_without_windows)
 {
-	begin("2");
+	begin(scheme, "2");
 	cr_assert(client.reply.flags & RF_HELLO_NO_WINDOWS);
 	for (uint32_t size = MIB; size > 5000; size /= 3) {
 		data[0]++;
@@ -79,13 +91,13 @@ Test(server_slices, a_server_with_windows_says_nothing_of_it)
 	end();
 }
 
-Test(server_slices, more_reads_than_a_slice_holds_are_finished_in_turn)
+SCENARIO(more_reads_than_a_slice_holds_are_finished_in_turn)
 {
 	enum { READS = 12 };
 	static struct scall reads[READS];
 	struct rf_args read = { .code = RF_OP_READ };
 
-	begin("2");
+	begin(scheme, "2");
 	cr_assert_eq(swrite(&client, &handle, open_id, 0, data, MIB),
 		     RF_ST_OK);
 	read.read = (struct rf_read_args){ open_id, 0, MIB };
@@ -134,8 +146,8 @@ static void *race(void *arg)
 	return NULL;
 }
 
-/* A WRITE of a slot that was filled before; its status. */
-static unsigned int write_slot(struct rf_grant *slot, uint32_t crc)
+/* A WRITE of a slot that was filled before, or will be. */
+static void start_write(const struct rf_grant *slot, uint32_t crc)
 {
 	const struct rf_args use = { .code = RF_OP_USE, .use = { handle } };
 	struct rf_args args = { .code = RF_OP_WRITE };
@@ -146,7 +158,11 @@ static unsigned int write_slot(struct rf_grant *slot, uint32_t crc)
 	scall_add(&call, &use);
 	scall_add(&call, &args);
 	call.call.identity = 1;
-	scall_submit(&call);
+}
+
+/* Its status. */
+static unsigned int end_write(struct rf_grant *slot)
+{
 	scall_wait(&call);
 	cr_assert_eq(call.err, 0);
 	cr_assert_eq(SRES(&call, 0, write).rearmed.count, 1);
@@ -154,7 +170,7 @@ static unsigned int write_slot(struct rf_grant *slot, uint32_t crc)
 	return call.results[1].status;
 }
 
-Test(server_slices, what_was_checked_is_stored_whatever_the_client_writes_then)
+SCENARIO(what_was_checked_is_stored_whatever_the_client_writes_then)
 {
 	enum { STORED = 30 };	/* each would show the fault every other time */
 	unsigned int stored = 0;
@@ -162,7 +178,7 @@ Test(server_slices, what_was_checked_is_stored_whatever_the_client_writes_then)
 	struct rf_grant slot;
 	uint32_t crc;
 
-	begin("2");
+	begin(scheme, "2");
 	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
 	crc = rf_crc32c(0, data, MIB);
 	/* Where the client's WRITEs land; this process has both sides. */
@@ -173,8 +189,11 @@ Test(server_slices, what_was_checked_is_stored_whatever_the_client_writes_then)
 	};
 	cr_assert_eq(pthread_create(&racer.thread, NULL, race, &racer), 0);
 	for (unsigned int i = 0; stored < STORED; i++) {
-		unsigned int status = write_slot(&slot, crc);
+		unsigned int status;
 
+		start_write(&slot, crc);
+		scall_submit(&call);
+		status = end_write(&slot);
 		cr_assert(status == RF_ST_OK || status == RF_ST_BAD_CRC,
 			  "%s", rf_status_name((enum rf_status)status));
 		if (status != RF_ST_OK)
@@ -189,14 +208,57 @@ Test(server_slices, what_was_checked_is_stored_whatever_the_client_writes_then)
 	end();
 }
 
+/* The same by the wire: a WRITE of other bytes follows the message at once. */
+SCENARIO(a_write_that_comes_behind_its_message_changes_nothing_stored)
+{
+	enum { ROUNDS = 10 };
+	struct rf_grant slot;
+	struct rf_buf *buf;
+
+	begin(scheme, "2");
+	buf = rf_pool_get(rig.pool, MIB);
+	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		const struct rf_remote late = {
+			slot.addr + MIB - LATE_SIZE, slot.rkey, LATE_SIZE };
+		unsigned int status;
+
+		spattern(data, MIB, i);
+		memcpy(buf->mem, data, MIB);
+		start_write(&slot, rf_crc32c(0, data, MIB));
+		scall_fill(&call, &slot, buf, MIB);
+		scall_submit(&call);
+		cr_assert_eq(spoke(&client, &late), 0);
+		status = end_write(&slot);
+		cr_assert(status == RF_ST_OK || status == RF_ST_BAD_CRC,
+			  "%s", rf_status_name((enum rf_status)status));
+		if (status != RF_ST_OK)
+			continue;
+		cr_assert_eq(sread(&client, &handle, open_id, 0, MIB, out),
+			     MIB);
+		cr_assert_arr_eq(out, data, MIB, "round %u", i);
+	}
+	rf_pool_put(buf);
+	end();
+}
+
+/* A READ's grant. */
+static struct rf_grant borrow(void)
+{
+	cr_assert_eq(SRUN(&client, &call, 1, &handle,
+			  { .code = RF_OP_READ,
+			    .read = { open_id, 0, MIB } }), RF_ST_OK);
+	return SRES(&call, 0, read).grants.v[0];
+}
+
 /* ---- whose memory it is ------------------------------------------------- */
 
-Test(server_slices, the_next_client_finds_nothing_of_the_last)
+SCENARIO(the_next_client_finds_nothing_of_the_last)
 {
 	struct rf_grant slots[3];
 	struct slice *slice;
 
-	begin("1");
+	begin(scheme, "1");
 	slice = &slices()->v[0];
 	cr_assert_eq(swrite(&client, &handle, open_id, 0, data, MIB),
 		     RF_ST_OK);
@@ -218,11 +280,11 @@ Test(server_slices, the_next_client_finds_nothing_of_the_last)
 	end();
 }
 
-Test(server_slices, a_key_is_good_for_its_own_connection_only)
+SCENARIO(a_key_is_good_for_its_own_connection_only)
 {
 	struct rf_grant slot;
 
-	begin("2");
+	begin(scheme, "2");
 	sclient_open(&rig, &other, "data");
 	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
 	memcpy((void *)(uintptr_t)slot.addr, data, MIB);
@@ -233,11 +295,11 @@ Test(server_slices, a_key_is_good_for_its_own_connection_only)
 	end();
 }
 
-Test(server_slices, a_key_of_a_former_session_is_dead)
+SCENARIO(a_key_of_a_former_session_is_dead)
 {
 	struct rf_grant slot;
 
-	begin("1");
+	begin(scheme, "1");
 	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
 	sclient_bye(&client);
 	srig_until(&rig, all_are_free());
@@ -247,11 +309,44 @@ Test(server_slices, a_key_of_a_former_session_is_dead)
 	srig_close(&rig);
 }
 
+/*
+ * There is no right to withdraw but the queue pair's: a READ that was held up
+ * until the server had closed moves nothing, and the memory is another client's
+ * only then, by other keys.
+ */
+SCENARIO(a_read_that_comes_after_its_connections_end_finds_nothing)
+{
+	struct rf_grant grant;
+
+	begin(scheme, "1");
+	cr_assert_eq(swrite(&client, &handle, open_id, 0, data, MIB),
+		     RF_ST_OK);
+	grant = borrow();
+	cr_assert_eq(sfetch(&client, &grant, out), 0);
+	cr_assert_arr_eq(out, data, MIB);
+
+	/* The client does not know yet. */
+	memset(out, 0, MIB);
+	rf_channel_close(sclient_session(&client)->channel);
+	cr_assert_neq(sfetch(&client, &grant, out), 0);
+	cr_assert(is_zero(out, MIB));
+	srig_until(&rig, sclient_is_lost(&client));
+	session_expire(sclient_session(&client), NULL);
+	srig_until(&rig, all_are_free());
+
+	/* Nor does a new connection help, beside whose data they would be. */
+	sclient_open(&rig, &client, "data");
+	cr_assert_neq(sfetch(&client, &grant, out), 0);
+	cr_assert(is_zero(out, MIB));
+	srig_until(&rig, sclient_is_lost(&client));
+	srig_close(&rig);
+}
+
 /* ---- when all are taken ------------------------------------------------- */
 
-Test(server_slices, one_client_too_many_is_refused_until_another_leaves)
+SCENARIO(one_client_too_many_is_refused_until_another_leaves)
 {
-	begin("2");
+	begin(scheme, "2");
 	sclient_open(&rig, &other, "data");
 	{
 		struct sclient third;
@@ -268,9 +363,9 @@ Test(server_slices, one_client_too_many_is_refused_until_another_leaves)
 	end();
 }
 
-Test(server_slices, a_client_that_is_refused_gives_its_slice_back)
+SCENARIO(a_client_that_is_refused_gives_its_slice_back)
 {
-	begin("2");
+	begin(scheme, "2");
 	for (int i = 0; i < 5; i++) {
 		sclient_init(&rig, &other, "nothing");
 		sclient_connect(&other);
@@ -281,7 +376,7 @@ Test(server_slices, a_client_that_is_refused_gives_its_slice_back)
 }
 
 /* Cut at a random moment of reads and writes, many times. */
-Test(server_slices, whenever_a_session_is_lost_its_slice_comes_back)
+SCENARIO(whenever_a_session_is_lost_its_slice_comes_back)
 {
 	const char *text = getenv("RF_SEED");
 	unsigned int seed = text ? (unsigned int)strtoul(text, NULL, 10)
@@ -290,7 +385,7 @@ Test(server_slices, whenever_a_session_is_lost_its_slice_comes_back)
 	printf("seed %u\n", seed);
 	fflush(stdout);
 	srand(seed);
-	begin("1");
+	begin(scheme, "1");
 	cr_assert_eq(swrite(&client, &handle, open_id, 0, data, MIB),
 		     RF_ST_OK);
 	for (int round = 0; round < 20; round++) {
