@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# diagnose.sh - what a doctor finds; for the tests here, after lib.sh
+# diagnose.sh - what a doctor finds; for the tests here, after guest.sh
 
 # diagnose STATUS COMMAND...: the findings are in $T/findings.
 diagnose() {
@@ -12,15 +12,24 @@ diagnose() {
 		fail "$* ended with $got, not $status: $(cat "$T/findings" "$T/stderr")"
 }
 
-# found WORDS: there is a line with them.
+# found WORDS: there is a line with them (a regular expression).
 found() {
-	grep -qE -- "$1" "$T/findings" ||
-		fail "no finding '$1' in: $(cat "$T/findings")"
-	say "ok: $(grep -E -- "$1" "$T/findings" | head -n 1)"
+	local line
+	while IFS= read -r line; do
+		[[ $line =~ $1 ]] || continue
+		say "ok: $line"
+		return
+	done <"$T/findings"
+	fail "no finding '$1' in: $(cat "$T/findings")"
 }
 
 # advised CODE WORDS: what the finding CODE says is to be done.
 advised() {
-	grep -A1 -E "\[$1\]" "$T/findings" | grep -qE -- "-> .*$2" ||
-		fail "finding $1 does not advise '$2': $(cat "$T/findings")"
+	local line is_next='' code="\\[$1\\]" advice="-> .*$2"
+	while IFS= read -r line; do
+		[[ -z $is_next || ! $line =~ $advice ]] || return 0
+		is_next=
+		[[ ! $line =~ $code ]] || is_next=yes
+	done <"$T/findings"
+	fail "finding $1 does not advise '$2': $(cat "$T/findings")"
 }

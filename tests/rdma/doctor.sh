@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The doctor on a host with a device: nothing to say while all is in order, and
 # each thing that is broken on purpose is found, with what to do about it.
-. "$(dirname "$0")/../shell/lib.sh"
+. "$(dirname "$0")/guest.sh"
 . "$(dirname "$0")/diagnose.sh"
 
-modprobe -a fuse dummy
-PATIENCE=600
+modprobe dummy
 device=${RDMA_DEVICE}0
 node=/dev/infiniband/uverbs0
 

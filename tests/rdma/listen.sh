@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One server, on iwarp and on the device at once; a device that was asked for and
 # is not there is an error, on either side.
-. "$(dirname "$0")/../shell/lib.sh"
+. "$(dirname "$0")/guest.sh"
 
-modprobe fuse
-PATIENCE=600
 level=window
 [ "$RDMA_DEVICE" != siw ] || level=session
 device="verbs://${RDMA_DEVICE}0, rights by $level"

@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kernel's siw and our iwarp understand each other, whoever serves: clients
 # with and without the device on one listener see the same files.
-. "$(dirname "$0")/../shell/lib.sh"
+. "$(dirname "$0")/guest.sh"
 
 [ "$RDMA_DEVICE" = siw ] ||
 	skip "a client without a device can't reach $RDMA_DEVICE"
-modprobe fuse
-PATIENCE=600
 A=$T/a
 B=$T/b
 

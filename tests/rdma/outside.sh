@@ -28,12 +28,13 @@ free_port() {
 
 # In the guest: serve until the file "end" is there.
 cat >"$SHARED/serve" <<'END'
+exec {pauses}<> <(:)
 mkdir -p "$TMPDIR/store"
 "$1" --store "$TMPDIR/store" --export data=data --insecure \
 	--listen "verbs://$RDMA_VM_ADDRESS:20490" 2>&1 &
 server=$!
 until [ -e "$RDMA_VM_SHARED/end" ] || ! kill -0 $server 2>/dev/null; do
-	sleep 0.2
+	read -r -t 0.2 -u "$pauses" || true
 done
 kill -TERM $server
 wait $server

@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # rping, a program of others, and our fabric understand each other, whoever listens.
-. "$(dirname "$0")/../shell/lib.sh"
+. "$(dirname "$0")/guest.sh"
 
 command -v rping >/dev/null ||
 	skip "rping is not installed (scripts/install-deps --rdma)"
 PEER=$BUILD/tests/tools/rping_peer
 [ -x "$PEER" ] || skip "make tools has not made tests/tools/rping_peer"
-PATIENCE=600
 PINGS=5
 port=20500
 

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # rdmafs tune over a device; a mount takes what it advises, and comes by the
 # traffic class, the source and the GID that were asked for.
-. "$(dirname "$0")/../shell/lib.sh"
+. "$(dirname "$0")/guest.sh"
 
-modprobe fuse
-PATIENCE=600
 port=7471
 
 "$RDMAFS" tune --serve "$RDMA_VM_ADDRESS:$port" 2>"$T/serve.log" &

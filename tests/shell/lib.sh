@@ -104,13 +104,17 @@ trap 'exit 143' TERM INT HUP
 
 # ---- waiting -----------------------------------------------------------------
 
+pause() {
+	sleep 0.1
+}
+
 # wait_until WHAT COMMAND...: until COMMAND succeeds, else the test fails.
 wait_until() {
 	local what=$1 try
 	shift
 	for ((try = 0; try < PATIENCE; try++)); do
 		"$@" && return
-		sleep 0.1
+		pause
 	done
 	fail "waited in vain: $what"
 }
@@ -132,8 +136,9 @@ ready_address() {
 		head -n 1
 }
 
+# Without a program, for it is asked for again and again.
 is_ready_or_gone() {
-	[ -n "$(ready_address "$1")" ] || is_gone "$2"
+	[[ $(<"$1") == *"ready: listening on "* ]] || is_gone "$2"
 }
 
 # start_server [OPTION...]: on a free port of loopback, with $T/store and an
@@ -181,8 +186,11 @@ kill_server() {
 AS_USER=()
 
 is_mounted() {
-	[ -n "$(awk -v point="$1" '$5 == point && / - fuse\.rdmafs /' \
-		/proc/self/mountinfo)" ]
+	local at rest
+	while read -r _ _ _ _ at rest; do
+		[ "$at" != "$1" ] || [[ $rest != *" - fuse.rdmafs "* ]] || return 0
+	done </proc/self/mountinfo
+	return 1
 }
 
 is_mounted_or_gone() {

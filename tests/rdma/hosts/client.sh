@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The client's host of two: a tree there and back, what the doctor says of the
 # way, packets lost, and the cable cut in the middle.
-. "$(dirname "$0")/../../shell/lib.sh"
+. "$(dirname "$0")/../guest.sh"
 . "$(dirname "$0")/../diagnose.sh"
 
-modprobe -a fuse sch_netem sch_ingress cls_matchall act_gact act_police
+modprobe -a sch_netem sch_ingress cls_matchall act_gact act_police
 # siw connects inside the call, for as long as the kernel's TCP tries.
 echo 2 >/proc/sys/net/ipv4/tcp_syn_retries
 shared=$RDMA_VM_SHARED
 server=10.9.0.1
-PATIENCE=600
 # When the other host is gone: the bound of what a mount tells its users.
 ANSWER_S=6
 CUT_S=60

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The server's host of two: serves, and does what the other one asks for through
 # the shared folder, until the file "end" is there.
-. "$(dirname "$0")/../../shell/lib.sh"
+. "$(dirname "$0")/../guest.sh"
 
 shared=$RDMA_VM_SHARED
-PATIENCE=600
 
 # A short keep-alive, so that a client that was cut off is gone soon.
 serve() {
@@ -23,7 +22,7 @@ touch "$shared/ready"
 number=1
 until [ -e "$shared/end" ]; do
 	if [ ! -e "$shared/$number.command" ]; then
-		sleep 0.2
+		pause
 		continue
 	fi
 	status=0
