@@ -5,6 +5,7 @@
 #                          scripts/install-deps --tests does)
 # make try                 install what is missing, build, serve, mount, copy
 # make test-rdma           verbs on rxe and siw, in a virtual machine
+# make soak                everything at once with faults, for SOAK_MINUTES
 # make bench               ratios beside TCP and a local directory
 # make bench-rdma          ratios beside perftest, in the virtual machine
 # make fuzz                run the fuzzers for FUZZ_SECONDS each
@@ -20,6 +21,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 VERBS ?= 1
 FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 60
 BASE := $(BUILD)
 ifneq ($(SAN),)
 override BUILD := $(BUILD)/san-$(subst $(comma),-,$(SAN))
@@ -76,6 +78,8 @@ UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c tests/mount/*.c)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
+# The one that has the server's store in it.
+FILL_STORE := $(BUILD)/tests/bench/fill_store
 PRELOAD := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/preload/*.c))
 # Plain programs too, made of tests/posix/NAME.c and tests/posix/lib/*.c.
 POSIX := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/posix/*.c))
@@ -85,7 +89,7 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*.c))
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $@)
 
-.PHONY: all test test-rdma try bench bench-rdma fuzz fuzzers unit tools install clean
+.PHONY: all test test-rdma soak try bench bench-rdma fuzz fuzzers unit tools install clean
 .SECONDARY:
 
 all: $(BUILD)/rdmafs $(BUILD)/rdmafsd
@@ -125,7 +129,11 @@ $(BUILD)/%.so: %.c
 $(BUILD)/tests/unit/server_memory: \
 	ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc
 
-$(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(CLIENT_A) $(LIB_A)
+$(FILL_STORE): %: %.o $(SERVER_A) $(LIB_A)
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+
+$(filter-out $(FILL_STORE),$(TOOLS)): $(BUILD)/%: $(BUILD)/%.o $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
@@ -157,6 +165,10 @@ ON_DEVICES := $(filter $(BUILD)/tests/fabric/conformance_% \
 	$(BUILD)/tests/unit/server_slices $(BUILD)/tests/unit/server_terms,$(UNIT))
 test-rdma: all $(ON_DEVICES) $(BUILD)/tests/tools/rping_peer
 	$(Q)BUILD='$(BUILD)' scripts/test-rdma $(T)
+
+soak: all tools
+	$(Q)BUILD='$(BUILD)' SOAK_SECONDS=$$((60 * $(SOAK_MINUTES))) \
+		bash tests/shell/soak.sh
 
 try:
 	$(Q)BUILD='$(BUILD)' scripts/try

@@ -246,6 +246,8 @@ int identities_get(struct identities *identities, uint64_t now_ns, uid_t uid,
 		   struct rf_identity_args *args);
 void identities_put(struct identities *identities, uint16_t index);
 
+/* The server did not take the one of index: nobody new is given it as known. */
+void identities_refused(struct identities *identities, uint16_t index);
 /*
  * The server has forgotten all identities: those that nobody holds are new
  * again when they are got.

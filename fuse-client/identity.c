@@ -304,17 +304,25 @@ void identities_put(struct identities *ids, uint16_t index)
 		rf_list_push(&ids->idle, &id->idle);
 }
 
+/* It is found no more, neither by what it says nor by its callers. */
+static void hide(struct identity *id)
+{
+	rf_list_remove(&id->bucket);
+	id->generation++;
+}
+
+void identities_refused(struct identities *ids, uint16_t index)
+{
+	RF_ASSERT(index < RF_IDENTITIES_MAX);
+	hide(&ids->table[index]);
+}
+
 void identities_forget_idle(struct identities *ids)
 {
 	struct rf_list *at;
 
-	rf_list_for_each(at, &ids->idle) {
-		struct identity *id = rf_container_of(at, struct identity,
-						      idle);
-
-		rf_list_remove(&id->bucket);
-		id->generation++;	/* callers do not find it either */
-	}
+	rf_list_for_each(at, &ids->idle)
+		hide(rf_container_of(at, struct identity, idle));
 }
 
 bool identities_next_used(struct identities *ids, uint32_t *at,

@@ -471,8 +471,12 @@ int request_results(struct request *r, struct rf_dec *reply,
 
 	do {
 		got = rf_dec_results(reply, out);
-		if (got == 1 && out->status != RF_ST_OK)
+		if (got == 1 && out->status != RF_ST_OK) {
+			if (out->code == RF_OP_IDENTITY)
+				identities_refused(r->fs->identities,
+						   r->identity);
 			return rf_status_to_errno(out->status);
+		}
 		if (got == 1 && out->code == code)
 			return 0;
 	} while (got == 1 &&

@@ -33,6 +33,14 @@ static uint32_t squash(const struct session *session, uint32_t id)
 								 : id;
 }
 
+/* Never that of another caller, who had the index before. */
+static void clear_identity(struct session *session, struct identity *identity)
+{
+	session->group_total -= identity->cred.group_count;
+	free(identity->groups);
+	*identity = (struct identity){ .is_set = false };
+}
+
 int session_set_identity(struct session *session,
 			 const struct rf_identity_args *args)
 {
@@ -44,8 +52,8 @@ int session_set_identity(struct session *session,
 	    count > RF_GROUPS_MAX)
 		return -EINVAL;
 	identity = &session->identities[args->index];
-	if (session->group_total - identity->cred.group_count + count >
-	    SERVER_GROUPS_MAX)
+	clear_identity(session, identity);
+	if (session->group_total + count > SERVER_GROUPS_MAX)
 		return RF_ST_TOO_MANY;
 	if (is_root && session->export->config->squashes_root)
 		count = 0;
@@ -56,8 +64,7 @@ int session_set_identity(struct session *session,
 	}
 	for (uint32_t i = 0; i < count; i++)
 		groups[i] = squash(session, rf_blob_u32(&args->groups, i));
-	free(identity->groups);
-	session->group_total += count - identity->cred.group_count;
+	session->group_total += count;
 	identity->groups = groups;
 	identity->is_set = true;
 	identity->cred = (struct cred){

@@ -251,6 +251,23 @@ Test(identity, idle_ones_are_new_again_after_they_were_forgotten)
 	cr_expect_not(is_new);
 }
 
+Test(identity, one_that_was_refused_is_told_again)
+{
+	struct rf_identity_args args;
+	uint16_t first, again;
+	bool is_new;
+
+	first = get(10, 20, NOBODY, &is_new, &args);
+	cr_expect(is_new);
+	identities_refused(ids, first);
+	again = get(10, 20, NOBODY, &is_new, &args);
+	cr_expect(is_new, "it is not known to the server");
+	cr_expect_neq(again, first, "who holds the first may still use it");
+	identities_put(ids, first);
+	get(10, 20, NOBODY, &is_new, &args);
+	cr_expect_not(is_new);
+}
+
 Test(identity, those_in_use_are_told_each_once)
 {
 	struct rf_identity_args args;

@@ -452,6 +452,19 @@ Test(server_admission, identities_are_bounded)
 			  { .code = RF_OP_IDENTITY,
 			    .identity = { 1000, 5, 5, { groups, 4 } } }),
 		     RF_ST_TOO_MANY);
+	/* Who was refused does not go as the one who had the index before. */
+	cr_assert_eq(SRUN(&client, &call, 2, &client.root,
+			  { .code = RF_OP_LOOKUP,
+			    .lookup = { sname("none") } }),
+		     RF_ST_NOENT);
+	cr_assert_eq(SRUN(&client, &call, 1, &client.root,
+			  { .code = RF_OP_IDENTITY,
+			    .identity = { 2, 5, 5, { groups, 4 } } }),
+		     RF_ST_TOO_MANY);
+	cr_assert_eq(SRUN(&client, &call, 2, &client.root,
+			  { .code = RF_OP_LOOKUP,
+			    .lookup = { sname("none") } }),
+		     RF_ST_INVAL);
 	cr_assert_eq(SRUN(&client, &call, 1, &client.root,
 			  { .code = RF_OP_IDENTITY,
 			    .identity = { 3, 5, 5, { groups, 0 } } }),
