@@ -27,7 +27,7 @@ enum {
 	BACKOFF_FIRST_MS = 50,
 	/* A server that starts again is met soon; one that is away for longer
 	 * is not bothered. */
-	BACKOFF_SOON_MS = 1000,
+	BACKOFF_SOON_MS = 500,
 	BACKOFF_MAX_MS = 5000,
 	SOON_MS = 60000,
 };

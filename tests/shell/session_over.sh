@@ -71,13 +71,32 @@ equal "$(cat "$N/file")" second "what was written after a long rest"
 is_expired() {
 	[ "$(grep -c 'not come back in time' "$T/server.log")" -ge 2 ]
 }
+# What it has locked goes to another mount, which the proxy does not cut off.
+D=$T/direct
+proxied=$ADDRESS
+ADDRESS=$LISTEN
+mount_at "$D"
+direct=$CLIENT_PID
+ADDRESS=$proxied
+: >"$D/locked"
+exec 7<>"$M/locked" 8<>"$D/locked"
+flock 7
+! flock -n 8 || fail "two mounts have one lock"
 proxy cut
 wait_until "the end of the sessions" is_expired
+flock 8
+printf 'kept\n' >&8
 cat "$M/file" >"$T/late" &
 reader=$!
 PIDS+=("$reader")
 proxy pass
 wait_until "the mounts to be back" are_back 2
+! printf 'late\n' >&7 2>/dev/null || fail "a write under a lost lock was taken"
+! flock -n "$N/locked" true || fail "the lock went back to who had lost it"
+equal "$(cat "$N/locked")" kept "what the new holder wrote"
+exec 7>&- 8>&-
+flock "$N/locked" true
+umount_at "$D" "$direct"
 wait_for_end "$reader" || fail "a reader that opened the file failed"
 for fd in 5 6; do
 	status=0

@@ -194,6 +194,14 @@ fault() {
 		;;
 	esac
 }
+# All mounts work again before the next fault, however slow the machine is.
+has_moved() { # from SIZES
+	[ "$(grep -c '^a ' "$C/lines")" -gt "${1% *}" ] &&
+		[ "$(grep -c '^b ' "$C/lines")" -gt "${1#* }" ]
+}
+lines_now() {
+	printf '%s %s' "$(grep -c '^a ' "$C/lines")" "$(grep -c '^b ' "$C/lines")"
+}
 jobs_live() {
 	local job
 	for job in "${JOBS[@]}"; do
@@ -210,12 +218,19 @@ done
 ! command -v sqlite3 >/dev/null || start_job data_base_job
 ! command -v git >/dev/null || start_job git_job
 
+PATIENCE=1200
+lines_are_there() {
+	grep -q '^a ' "$C/lines" && grep -q '^b ' "$C/lines"
+}
+wait_until "the first lines" lines_are_there
 started=$SECONDS
 client_before=
 while [ $((SECONDS - started)) -lt "$SECONDS_ALL" ]; do
 	sleep $((RANDOM % 3)).$((RANDOM % 10))
 	jobs_live
 	fault
+	# Counted after it: an answer from before it is none.
+	wait_until "work after a fault" has_moved "$(lines_now)"
 	if [ -z "$client_before" ] && [ $((SECONDS - started)) -ge $WARM ]; then
 		client_before=$(has_now "$pid_a")
 		direct_before=$(has_now "$pid_c")
@@ -226,7 +241,6 @@ server_after=$(has_now "$SERVER_PID")
 client_after=$(has_now "$pid_a")
 direct_after=$(has_now "$pid_c")
 : >"$T/enough"
-PATIENCE=1200
 for job in "${JOBS[@]}"; do
 	wait_for_end "${job#* }" || fail "${job% *}: $(tail -n 5 "$T/${job% *}.out")"
 done

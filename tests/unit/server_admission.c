@@ -476,3 +476,46 @@ Test(server_admission, identities_are_bounded)
 	sclient_bye(&client);
 	srig_close(&rig);
 }
+
+/* None leaves anything behind: srig_stop() counts the memory. */
+static void end_in_the_middle(const char *scheme)
+{
+	enum { CLIENTS = 24 };
+	static struct sclient clients[CLIENTS];
+	static struct scall calls[CLIENTS];
+	const struct rf_args slots = { .code = RF_OP_SLOTS,
+				       .slots = { 1, 65536 } };
+
+	srig_init(&rig, scheme);
+	srig_set(&rig, "sessions", "24");
+	srig_start(&rig);
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		sclient_open(&rig, &clients[i], "data");
+		scall_init(&calls[i], &clients[i]);
+		calls[i].call.identity = 1;
+		scall_add(&calls[i], &(struct rf_args){ .code = RF_OP_USE,
+			.use = { clients[i].root } });
+		scall_add(&calls[i], &slots);
+		scall_submit(&calls[i]);
+	}
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		rf_client_abort(clients[i].client);
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		srig_until(&rig, sclient_is_lost(&clients[i]));
+	while (!rf_list_is_empty(&rig.server->sessions))
+		session_expire(rf_container_of(rig.server->sessions.next,
+					       struct session, link), NULL);
+	cr_assert_eq(rig.server->session_count, 0);
+	/* And their places are free. */
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		sclient_open(&rig, &clients[i], "data");
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		sclient_bye(&clients[i]);
+	srig_close(&rig);
+}
+
+Test(server_admission, two_dozen_clients_end_in_the_middle_of_their_work)
+{
+	end_in_the_middle("loop");
+	end_in_the_middle("iwarp");
+}
