@@ -133,6 +133,7 @@ start_job() { # NAME
 	(
 		set -e
 		"$1"
+		: >"$T/$1.done"
 	) >"$T/$1.out" 2>&1 &
 	PIDS+=($!)
 	JOBS+=("$1 $!")
@@ -242,7 +243,10 @@ client_after=$(has_now "$pid_a")
 direct_after=$(has_now "$pid_c")
 : >"$T/enough"
 for job in "${JOBS[@]}"; do
-	wait_for_end "${job#* }" || fail "${job% *}: $(tail -n 5 "$T/${job% *}.out")"
+	# Its exit status may be forgotten by now: many processes have been since.
+	wait_until "the end of ${job% *}" is_gone "${job#* }"
+	[ -e "$T/${job% *}.done" ] ||
+		fail "${job% *}: $(tail -n 5 "$T/${job% *}.out")"
 done
 
 # ---- what is there -----------------------------------------------------------------

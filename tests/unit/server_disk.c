@@ -204,12 +204,16 @@ Test(SUITE, each_answer_that_waits_for_the_log_is_taken_back)
 /* What the engine could not do beside the writers: tables, compactions. */
 Test(SUITE, tables_that_cannot_be_written_end_the_changes)
 {
-	enum { VALUE = 4000, MOST = 16000 };
+	enum { VALUE = 30000, MOST = 4000 };
 	unsigned int status = RF_ST_OK, made = 0;
 	rf_handle_t handle;
 	uint32_t open;
 
-	begin("loop");
+	srig_init(&rig, "loop");
+	srig_set(&rig, "inline-max", "32768");
+	srig_start(&rig);
+	sclient_open(&rig, &client, "data");
+	srig_until(&rig, !rig.server->is_record_syncing);
 	handle = make_filled("a", &open);
 	bad_disk_set("write .sst EIO\n");
 	spattern(data, VALUE, 1);
