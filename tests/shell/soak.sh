@@ -165,8 +165,13 @@ restart_server() {
 	kills=$((kills + 1))
 	[ $took -le $worst_ms ] || worst_ms=$took
 }
+# Each kind once, then at random.
+faults=0
 fault() {
-	case $((RANDOM % 6)) in
+	local kind=$((RANDOM % 6))
+	[ $faults -ge 6 ] || kind=$faults
+	faults=$((faults + 1))
+	case $kind in
 	0 | 1)
 		restart_server
 		;;
