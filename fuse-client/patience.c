@@ -108,6 +108,8 @@ static void check(struct rf_timer *timer)
 {
 	struct fs *fs = rf_container_of(timer, struct fs, check_timer);
 
+	if (!fs->client)
+		return;		/* it was closed: the mount ends */
 	if (!fs->is_away)
 		check_answers(fs);
 	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
