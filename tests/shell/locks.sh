@@ -20,7 +20,7 @@ same_as_here() {
 	diff "$T/want" "$T/got" || fail "$1: not as on a local file system"
 }
 
-start_server --lease-ms 2000
+start_server --lease-ms 4000
 # Killed below, for good.
 mount_at "$A" nosupervisor
 pid_a=$CLIENT_PID
@@ -54,7 +54,7 @@ flock -n "$B/kept" true || fail "an unlock was lost"
 grep -q ' 2 locks reclaimed' "$T/a.log" || fail "the locks were not reclaimed"
 exec 3>&- 4>&-
 stop_server
-start_server --lease-ms 1500 --listen "$ADDRESS"
+start_server --lease-ms 4000 --listen "$ADDRESS"
 
 # A mount that is killed leaves no lock behind its lease, and whoever waits goes on.
 exec 3>"$A/held"
