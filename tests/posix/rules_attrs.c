@@ -179,6 +179,12 @@ static void capabilities_go_with_a_change(void)
 	FAILS(ENODATA, getxattr(a("f"), "security.capability", got,
 				sizeof(got)));
 	MUST(setxattr(a("f"), "security.capability", caps, sizeof(caps), 0));
+	become(ALICE);
+	MUST(truncate(b("f"), 3));
+	become(0);
+	FAILS(ENODATA, getxattr(a("f"), "security.capability", got,
+				sizeof(got)));
+	MUST(setxattr(a("f"), "security.capability", caps, sizeof(caps), 0));
 	MUST(chown(b("f"), ALICE, ALICE));
 	FAILS(ENODATA, getxattr(a("f"), "security.capability", got,
 				sizeof(got)));

@@ -4,6 +4,7 @@
  */
 #include "lib/rules.h"
 
+#include <dirent.h>
 #include <linux/magic.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -628,9 +629,10 @@ static void a_program_that_is_written_does_not_run(void)
 
 /* ---- space ---------------------------------------------------------------- */
 
+/* Large, so that what others do on the same disk meanwhile weighs little. */
 static void statfs_counts_what_is_written(void)
 {
-	enum { SIZE = 24 << 20 };
+	enum { SIZE = 1 << 30 };
 	struct statvfs before, full, after;
 	int fd = (int)MUST(open(a("f"), O_WRONLY | O_CREAT, 0644));
 
@@ -647,6 +649,32 @@ static void statfs_counts_what_is_written(void)
 	MUST(statvfs(a(""), &after));
 	EQUAL(full.f_blocks, before.f_blocks);
 	EQUAL(after.f_bsize, before.f_bsize);
+	TRUE((before.f_bfree - full.f_bfree) * full.f_frsize > SIZE / 2);
+	TRUE((before.f_bavail - full.f_bavail) * full.f_frsize > SIZE / 2);
+}
+
+/* Names with their attributes, as ls asks for them, right after a copy. */
+static void a_copy_is_listed_with_its_size(void)
+{
+	enum { SIZE = (3 << 20) + 1 };
+	struct dirent *entry;
+	struct stat st;
+	DIR *dir;
+	int found = 0;
+
+	MUST(put_file(a("f"), SIZE, 0644));
+	dir = opendir(b(""));
+	TRUE(dir);
+	while ((entry = readdir(dir))) {
+		if (strcmp(entry->d_name, "f") != 0)
+			continue;
+		MUST(fstatat(dirfd(dir), "f", &st, AT_SYMLINK_NOFOLLOW));
+		EQUAL(st.st_size, SIZE);
+		found++;
+	}
+	closedir(dir);
+	EQUAL(found, 1);
+	EQUAL(stat_of(b("f")).st_size, SIZE);
 }
 
 static const struct rule rules[] = {
@@ -669,6 +697,7 @@ static const struct rule rules[] = {
 	RULE(programs_run),
 	RULE(a_program_that_is_written_does_not_run),
 	RULE(statfs_counts_what_is_written),
+	RULE(a_copy_is_listed_with_its_size),
 };
 
 int main(int argc, char **argv)
