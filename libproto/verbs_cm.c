@@ -20,6 +20,13 @@
  *	4	rkey of the probe	little-endian; 0: none
  *	8	its address		little-endian
  *
+ * Links that are down.  rxe (Linux 6.1) puts the queue pair of the device's own
+ * messages into an error state, for good, when one of them finds no link: nobody
+ * connects by that device any more, in neither direction, until it is made anew
+ * (rxe_qp_error() stops its receiving half, which ib_mad does not start again).
+ * So while its port is not active nothing is said there: nobody connects, and
+ * what has ended is kept as "mute" until the peer can be told.
+ *
  * Keep-alive.  A peer that vanishes is noticed there only by who sends.  When
  * nothing was heard for half of keepalive_ms and nothing is under way, a byte of
  * the peer's probe is read; its transport answers, or ours gives up.  iWARP
@@ -37,6 +44,7 @@ enum {
 	REJECTED_BY_CONSUMER = 28,	/* InfiniBand's reason, CM chapter */
 	ACK_TIMEOUT_UNIT_NS = 4096,	/* times a power of two */
 	ACK_TIMEOUT_MAX = 31,
+	MUTE_CHECK_MS = 200,
 };
 
 static struct verbs_poller *poller_of(const struct verbs_ep *ep)
@@ -156,17 +164,69 @@ static struct verbs_ep *new_ep(struct rf_poller *poller,
 	return ep;
 }
 
+/*
+ * True if the device would come to harm by a message to the peer.  The state of
+ * the port may change a moment after the route was lost.
+ */
+static bool must_be_mute(const struct verbs_ep *ep)
+{
+	return fabric_of(ep)->is_rxe && ep->id && ep->id->verbs &&
+	       (ep->has_lost_way || verbs_path_is_down(ep));
+}
+
+/* Its queue pair is gone; without an id, nothing is left to be told. */
+static void release_mute(struct verbs_ep *ep)
+{
+	rf_list_remove(&ep->link);
+	if (ep->id)
+		rdma_destroy_id(ep->id);
+	free(ep);
+}
+
 static void free_ep(struct verbs_ep *ep)
 {
+	struct verbs_poller *poller = poller_of(ep);
+
 	rf_list_remove(&ep->link);
 	rf_list_remove(&ep->ready_link);
 	rf_list_remove(&ep->ending_link);
 	verbs_queue_fini(ep);
-	if (ep->id)
-		rdma_destroy_id(ep->id);
 	free(ep->works);
 	free(ep->recvs);
-	free(ep);
+	if (!must_be_mute(ep)) {
+		release_mute(ep);
+		return;
+	}
+	ep->state = VERBS_ENDING;
+	rf_list_push(&poller->mute, &ep->link);
+	set_deadline(ep, &poller->mute_check_ns, from_now(MUTE_CHECK_MS));
+}
+
+void verbs_cm_fini(struct verbs_poller *poller)
+{
+	struct rf_list *item;
+
+	while ((item = rf_list_pop(&poller->mute)))
+		release_mute(rf_container_of(item, struct verbs_ep, link));
+}
+
+/* All are of one device, and rxe's have one port. */
+static void check_mute(struct verbs_poller *poller, uint64_t now_ns)
+{
+	const struct verbs_ep *first;
+
+	if (rf_list_is_empty(&poller->mute))
+		return;
+	first = rf_container_of(poller->mute.next, const struct verbs_ep, link);
+	if (now_ns >= poller->mute_check_ns) {
+		if (!verbs_path_is_down(first)) {
+			verbs_cm_fini(poller);
+			return;
+		}
+		poller->mute_check_ns = from_now(MUTE_CHECK_MS);
+	}
+	poller->nearest_ns = rf_min_u64(poller->nearest_ns,
+					poller->mute_check_ns);
 }
 
 void verbs_ep_end(struct verbs_ep *ep, int reason)
@@ -182,7 +242,8 @@ void verbs_ep_end(struct verbs_ep *ep, int reason)
 	ep->probe_deadline_ns = 0;
 	set_deadline(ep, &ep->flush_deadline_ns,
 		     from_now(fabric_of(ep)->is_siw ? 0 : VERBS_FLUSH_MS));
-	if (ep->state == VERBS_CONNECTED && !ep->was_disconnected)
+	if (ep->state == VERBS_CONNECTED && !ep->was_disconnected &&
+	    !must_be_mute(ep))
 		rdma_disconnect(ep->id);
 	ep->state = VERBS_ENDING;
 	if (ep->id && ep->id->qp) {
@@ -300,6 +361,7 @@ void verbs_ep_deadlines(struct verbs_poller *poller)
 		set_deadline(ep, &ep->probe_deadline_ns, ep->probe_deadline_ns);
 		set_deadline(ep, &ep->flush_deadline_ns, ep->flush_deadline_ns);
 	}
+	check_mute(poller, now_ns);
 }
 
 /* ---- connecting ---------------------------------------------------------- */
@@ -743,7 +805,8 @@ static unsigned int ep_event(struct verbs_ep *ep,
 		 * queue: look there first, when the queue is flushed.
 		 */
 		ep->was_disconnected = true;
-		rdma_disconnect(ep->id);
+		if (!must_be_mute(ep))
+			rdma_disconnect(ep->id);
 		verbs_ep_is_over(ep, 0);
 		return 0;
 	default:

@@ -257,6 +257,7 @@ static int verbs_window_create(struct rf_pd *pd, struct rf_window **out)
 		return err;
 	}
 	window->base.pd = pd;
+	window->qps_made = verbs_qps_made(fabric);
 	rf_list_init(&window->bound_link);
 	pthread_mutex_lock(&fabric->lock);
 	rf_list_push(bucket_of(fabric, window->mw->rkey), &window->link);
@@ -307,21 +308,6 @@ int verbs_window_region(struct verbs_window *window, struct ibv_mr **out)
 	return own ? 0 : -errno;
 }
 
-static uint32_t verbs_window_next_key(struct rf_window *window)
-{
-	struct verbs_window *vw =
-		rf_container_of(window, struct verbs_window, base);
-
-	/*
-	 * mw->rkey stays what the device knows until the bind is posted:
-	 * providers name the window by it.
-	 */
-	if (vw->next_key == 0)
-		vw->next_key = vw->mw->rkey;
-	vw->next_key = ibv_inc_rkey(vw->next_key);
-	return vw->next_key;
-}
-
 struct verbs_window *verbs_find_window(struct verbs_fabric *fabric,
 				       uint32_t rkey)
 {
@@ -351,34 +337,61 @@ void verbs_window_freed(struct rf_window *window)
 	VERBS_COUNT(verbs_fabric_of(window->pd->fab), invalidates, 1);
 }
 
-/*
- * A bound window holds its queue pair, and can't be bound again: give it a new
- * memory window.  Its right is dead when the old one is gone.
- */
-static void renew_window(struct verbs_fabric *fabric, struct verbs_window *vw)
+/* Its right is dead when this returns.  False: there is no other to be had. */
+static bool renew_window(struct verbs_fabric *fabric, struct verbs_window *vw)
 {
 	struct verbs_pd *vpd =
 		rf_container_of(vw->base.pd, struct verbs_pd, base);
+	const uint32_t qps_made = verbs_qps_made(fabric);
 	struct ibv_mw *fresh = ibv_alloc_mw(vpd->pd, IBV_MW_TYPE_2);
 
-	/* The device is gone: the old one is as dead, and never used again. */
-	if (!fresh && errno == EIO)
-		return;
 	if (!fresh)
-		rf_log(RF_LOG_ERROR, "%s: no memory window to replace one of a "
-		       "closed connection: %s",
-		       ibv_get_device_name(fabric->context->device),
-		       strerror(errno));
-	RF_ASSERT(fresh);
+		return false;
 	pthread_mutex_lock(&fabric->lock);
 	rf_list_remove(&vw->link);
 	verbs_must_be_gone(ibv_dealloc_mw(vw->mw));
 	vw->mw = fresh;
+	vw->qps_made = qps_made;
 	vw->next_key = 0;
 	rf_list_push(bucket_of(fabric, fresh->rkey), &vw->link);
 	pthread_mutex_unlock(&fabric->lock);
+	return true;
 }
 
+static uint32_t verbs_window_next_key(struct rf_window *window)
+{
+	struct verbs_window *vw =
+		rf_container_of(window, struct verbs_window, base);
+	struct verbs_fabric *fabric = verbs_fabric_of(window->pd->fab);
+
+	/* If none is to be had, the old one is as good while we live. */
+	if (fabric->is_rxe && vw->qps_made != verbs_qps_made(fabric))
+		renew_window(fabric, vw);
+	/*
+	 * mw->rkey stays what the device knows until the bind is posted:
+	 * providers name the window by it.
+	 */
+	if (vw->next_key == 0)
+		vw->next_key = vw->mw->rkey;
+	vw->next_key = ibv_inc_rkey(vw->next_key);
+	return vw->next_key;
+}
+
+/* If the device is gone, the old one is as dead, and never used again. */
+static void no_other_window(const struct verbs_fabric *fabric)
+{
+	if (errno == EIO)
+		return;
+	rf_log(RF_LOG_ERROR, "%s: no memory window to replace one of a "
+	       "closed connection: %s",
+	       ibv_get_device_name(fabric->context->device), strerror(errno));
+	RF_ASSERT(false);
+}
+
+/*
+ * A bound window holds its queue pair, and can't be bound again: give it a new
+ * memory window.
+ */
 void verbs_free_windows_of(struct verbs_fabric *fabric, struct verbs_ep *ep)
 {
 	struct rf_list *item;
@@ -387,7 +400,8 @@ void verbs_free_windows_of(struct verbs_fabric *fabric, struct verbs_ep *ep)
 		struct verbs_window *vw =
 			rf_container_of(item, struct verbs_window, bound_link);
 
-		renew_window(fabric, vw);
+		if (!renew_window(fabric, vw))
+			no_other_window(fabric);
 		verbs_window_freed(&vw->base);
 	}
 }

@@ -64,6 +64,7 @@ struct verbs_fabric {
 	pthread_mutex_t lock;		/* of what follows */
 	struct rf_list windows[VERBS_KEY_BUCKETS];
 	uint64_t regions_made;		/* gives each its serial */
+	uint32_t qps_made;		/* [any] */
 	struct rf_fabric_stats stats;
 };
 
@@ -94,6 +95,14 @@ struct verbs_window {
 	 */
 	struct ibv_mr *own;
 	uint64_t own_serial;		/* of the region that own is part of */
+	/*
+	 * When a process dies the kernel destroys what it had, the newest first,
+	 * and rxe (Linux 6.1) waits 50 s for each queue pair that a window is
+	 * still bound to; all that time nobody can listen in its place.  So there
+	 * a window is bound only if it is newer than every queue pair: this is
+	 * what the fabric's qps_made was when mw was made.
+	 */
+	uint32_t qps_made;
 	uint32_t next_key;		/* last chosen; 0: none yet */
 	struct rf_list link;		/* in its bucket, by index of the key */
 	struct rf_list bound_link;	/* of the endpoint, while bound */
@@ -111,6 +120,8 @@ struct verbs_poller {
 	struct ibv_wc found[VERBS_POLL_BATCH];
 	int found_count;
 	struct rf_list ending;		/* eps that wait for their last work */
+	struct rf_list mute;		/* ids of ended ones: verbs_cm.c */
+	uint64_t mute_check_ns;
 	struct rf_list listeners;
 	uint64_t nearest_ns;		/* no deadline comes before it */
 	unsigned int looks_skipped;	/* runs that left the descriptors alone */
@@ -178,7 +189,7 @@ struct verbs_ep {
 	enum verbs_state state;
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
-	struct rf_list link;		/* poller.eps */
+	struct rf_list link;		/* poller.eps, poller.mute */
 	struct rf_list ready_link;
 	struct rf_list ending_link;
 	struct rf_list bound;		/* windows */
@@ -214,6 +225,7 @@ struct verbs_ep {
 	int reason;
 	bool may_send;			/* the connecting side, or spoken to */
 	bool has_failed;		/* a work has; none succeeds after it */
+	bool has_lost_way;		/* rxe: the link may be down (verbs_cm.c) */
 	bool is_reported;		/* connected() was called */
 	bool is_qp_dead;		/* destroyed: nothing more will come */
 	bool was_disconnected;		/* the peer or the device said so */
@@ -228,6 +240,11 @@ static inline struct verbs_fabric *verbs_fabric_of(struct rf_fabric *fab)
 static inline struct verbs_ep *verbs_ep_of(struct rf_ep *ep)
 {
 	return rf_container_of(ep, struct verbs_ep, base);
+}
+
+static inline uint32_t verbs_qps_made(const struct verbs_fabric *fabric)
+{
+	return __atomic_load_n(&fabric->qps_made, __ATOMIC_RELAXED);
 }
 
 static inline const char *verbs_device_name(struct rf_fabric *fab)
@@ -269,6 +286,8 @@ int verbs_may_tune(const struct rf_fabric *fab, const struct rf_tuning *tuning);
 int verbs_path_begin(struct verbs_ep *ep);
 /* It is resolved: 1 if so, 0 if it begins again with the GID's address. */
 int verbs_path_resolved(struct verbs_ep *ep);
+/* Is the port, which was resolved, known to be down? */
+bool verbs_path_is_down(const struct verbs_ep *ep);
 /* Connected: by the GID that was asked for?  Said, if not. */
 int verbs_path_check(struct verbs_ep *ep);
 /* Before id is bound: may change addr. */
@@ -338,6 +357,8 @@ bool verbs_ep_finish(struct verbs_ep *ep);
 /* Heed those that are over; find the next one. */
 void verbs_ep_deadlines(struct verbs_poller *poller);
 void verbs_listener_free(struct verbs_listener *listener);
+/* No endpoint is left. */
+void verbs_cm_fini(struct verbs_poller *poller);
 
 /* ---- verbs_queue.c ------------------------------------------------------- */
 

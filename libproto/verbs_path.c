@@ -138,6 +138,15 @@ int verbs_path_begin(struct verbs_ep *ep)
 	return 0;
 }
 
+bool verbs_path_is_down(const struct verbs_ep *ep)
+{
+	struct ibv_port_attr port;
+
+	return ibv_query_port(ep->id->verbs, ep->id->port_num, &port) == 0 &&
+	       port.state != IBV_PORT_ACTIVE &&
+	       port.state != IBV_PORT_ACTIVE_DEFER;
+}
+
 int verbs_path_resolved(struct verbs_ep *ep)
 {
 	struct verbs_fabric *fabric = verbs_fabric_of(ep->base.poller->fab);
@@ -145,6 +154,9 @@ int verbs_path_resolved(struct verbs_ep *ep)
 
 	if (ep->id->verbs != fabric->context)
 		return -ENETUNREACH;
+	/* TCP of an iWARP device may well outlast it. */
+	if (!fabric->is_iwarp && verbs_path_is_down(ep))
+		return -ENETDOWN;
 	if (fabric->base.tuning.gid_index < 0 || ep->is_gid_chosen)
 		return 1;
 	ep->is_gid_chosen = true;

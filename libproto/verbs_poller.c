@@ -52,6 +52,7 @@ static int watch(struct verbs_poller *poller, int fd)
 static void release(struct verbs_poller *poller)
 {
 	verbs_events_leave(poller);
+	verbs_cm_fini(poller);
 	if (poller->told_fd >= 0)
 		close(poller->told_fd);
 	if (poller->comp)
@@ -78,6 +79,7 @@ int verbs_poller_create(struct rf_fabric *fab, uint32_t ops_max,
 	rf_list_init(&poller->eps);
 	rf_list_init(&poller->ready);
 	rf_list_init(&poller->ending);
+	rf_list_init(&poller->mute);
 	rf_list_init(&poller->listeners);
 	rf_list_init(&poller->all_link);
 	poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

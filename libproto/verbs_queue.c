@@ -139,6 +139,7 @@ int verbs_queue_init(struct verbs_ep *ep)
 		errno = 0;
 	}
 	ep->inline_max = attr.cap.max_inline_data;
+	__atomic_fetch_add(&fabric_of(ep)->qps_made, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -560,6 +561,8 @@ static unsigned int send_completed(struct verbs_ep *ep, const struct ibv_wc *wc)
 
 	RF_ASSERT(is_before(position, ep->work_sent));
 	work->status = status_of(ep, wc, work->code);
+	/* So rxe says that it has no route any more. */
+	ep->has_lost_way |= wc->status == IBV_WC_LOC_QP_OP_ERR;
 	work->is_complete = true;
 	if (work->status && work->status != -ECANCELED)
 		verbs_ep_end(ep, work->status);
