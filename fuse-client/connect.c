@@ -26,6 +26,11 @@ enum {
 	/* A server that lives answers probes in microseconds.  Lower, a
 	 * machine that is merely slow would be taken for dead. */
 	KEEPALIVE_MS = 10000,
+	/* A first message that siw overlooks is never answered (FABRIC.md): well
+	 * before mount_timeo ends, and long for a server that is alive. */
+	ANSWER_MS = 2000,
+	/* A request that got lost is sent again after 4 s by rdma_cm. */
+	RECONNECT_MS = 10000,
 	OPS_MAX = 8192,			/* of the poller */
 	SMALL_SHARE = 8,		/* one 8th of the arena for read-ahead */
 	SMALL_LEAST = 8,		/* buffers */
@@ -184,6 +189,7 @@ static void fill_config(struct fs *fs, struct rf_client_config *config)
 		.mr = fs->mr,
 		.pool = fs->pool,
 		.key = fs->keep->key,
+		.answer_ms = ANSWER_MS,
 		.keepalive_ms = KEEPALIVE_MS,
 		/* All works of a request and its message go in one batch. */
 		.send_depth = (uint16_t)rf_max_u64(fs->options.send_depth,
@@ -194,19 +200,35 @@ static void fill_config(struct fs *fs, struct rf_client_config *config)
 	fill_hello(fs, &config->hello);
 }
 
+/* On one connection after the other, until one is answered. */
 static int open_client(struct fs *fs, const struct addrinfo *address,
 		       uint32_t setup_ms)
 {
+	const uint64_t end_ns = rf_now_ns() + setup_ms * UINT64_C(1000000);
 	struct rf_client_config config;
+	uint64_t now_ns;
 	int err;
 
+	/* One UUID for all: a session that was opened late ends then. */
 	fill_config(fs, &config);
 	config.setup_ms = setup_ms;
 	memcpy(&config.address, address->ai_addr, address->ai_addrlen);
 	config.address_size = address->ai_addrlen;
-	fs->close_reason[0] = '\0';
-	err = rf_client_open(&config, &events, fs, &fs->client);
-	return err ? err : await_open(fs);
+	for (;;) {
+		fs->close_err = 0;
+		fs->close_reason[0] = '\0';
+		err = rf_client_open(&config, &events, fs, &fs->client);
+		if (!err)
+			err = await_open(fs);
+		now_ns = rf_now_ns();
+		if (err != -EAGAIN || now_ns >= end_ns)
+			return err == -EAGAIN ? -ETIMEDOUT : err;
+		rf_log(RF_LOG_DEBUG, "%s; on another connection",
+		       fs->close_reason);
+		config.setup_ms = (uint32_t)rf_max_u64(
+			(end_ns - now_ns) / 1000000, 1);
+		config.answer_ms *= 2;
+	}
 }
 
 void connect_fini(struct fs *fs)
@@ -416,6 +438,10 @@ static void complain_unreachable(const struct fs *fs, int err)
 			 fs->server, options->scheme[0] ?
 			 ": leave the scheme out to use what there is" : "");
 		break;
+	case -ENETDOWN:
+		complain("the link of the device that leads to %s is down: "
+			 "check cable, switch and network device", fs->server);
+		break;
 	case -EADDRNOTAVAIL:
 		/* What is wrong with a GID index, the fabric has said. */
 		if (options->gid_index < 0)
@@ -558,11 +584,10 @@ int connect_restore(struct fs *fs)
 
 /* ---- once more ------------------------------------------------------------ */
 
-int connect_again(struct fs *fs, const struct addrinfo *address)
+int connect_route(const struct fs *fs, const struct addrinfo *address)
 {
 	const struct sockaddr *from = fs->options.from.ss_family ?
 		(const struct sockaddr *)&fs->options.from : NULL;
-	struct sockaddr_storage to = { 0 };
 	char uri[256];
 	int err;
 
@@ -572,10 +597,14 @@ int connect_again(struct fs *fs, const struct addrinfo *address)
 				   address->ai_addr, address->ai_addrlen, uri,
 				   sizeof(uri));
 	/* All memory is registered with the device that we have. */
-	if (!err && strcmp(uri, fs->fabric_uri) != 0)
-		err = -ENODEV;
-	if (err)
-		return err;
+	return !err && strcmp(uri, fs->fabric_uri) != 0 ? -ENODEV : err;
+}
+
+int connect_again(struct fs *fs, const struct addrinfo *address)
+{
+	struct sockaddr_storage to = { 0 };
+
 	memcpy(&to, address->ai_addr, address->ai_addrlen);
-	return rf_client_reconnect(fs->client, &to, address->ai_addrlen);
+	return rf_client_reconnect(fs->client, &to, address->ai_addrlen,
+				   RECONNECT_MS);
 }

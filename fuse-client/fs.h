@@ -274,9 +274,9 @@ struct invalidation {
 /* Between two connections; reconnect.c. */
 struct reconnect {
 	struct rf_timer timer;		/* until the next attempt */
-	struct rf_job job;		/* the host's addresses */
+	struct rf_job job;		/* the host's addresses, the way there */
 	bool is_looking_up;
-	int gai;
+	int gai, route_err;
 	struct addrinfo *addresses, *next;
 	unsigned int tried;
 	uint32_t pause_ms;
@@ -458,6 +458,9 @@ int connect_restore(struct fs *fs);
 /* The host's addresses, as getaddrinfo() has it.  [any] [blocks] */
 int connect_look_up(const struct mount_options *options,
 		    struct addrinfo **out);
+/* Does the mount's device lead to address?  0, -ENODEV if another one does, or
+ * why none does.  While fabric and options stay.  [any] [blocks] */
+int connect_route(const struct fs *fs, const struct addrinfo *address);
 /* Try the session's next connection; ends in an event of the client. */
 int connect_again(struct fs *fs, const struct addrinfo *address);
 /* Let go of fabric and arena; client is NULL. */

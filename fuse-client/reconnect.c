@@ -3,9 +3,10 @@
  * reconnect.c - the session from one connection to the next
  *
  * Operation.  When the connection is lost everything waits, and we try: the
- * name is looked up anew (on a worker: it may take long), each of its addresses
- * is tried over the fabric that the mount has, then there is a pause that
- * doubles, with jitter, so that many clients of one server do not come at once.
+ * name is looked up anew, each of its addresses is tried over the fabric that the
+ * mount has (name and way are found on a worker: both may take long), then there
+ * is a pause that doubles, with jitter, so that many clients of one server do not
+ * come at once.
  * Once the server has taken the session back, reclaim.c sets up what it needs
  * and all goes on.
  *
@@ -42,8 +43,6 @@ uint64_t fs_away_ms(const struct fs *fs)
 
 /* ---- attempts ------------------------------------------------------------- */
 
-static void look_up(struct fs *fs);
-
 static void wait_and_try(struct fs *fs)
 {
 	struct reconnect *again = &fs->reconnect;
@@ -75,61 +74,68 @@ static void say_why(struct fs *fs, const char *reason)
 	rf_log(RF_LOG_WARN, "%s: %s; trying on", fs->server, reason);
 }
 
+/* On a worker: the addresses if there are none, and the way to the next one. */
+static void find_way_run(struct rf_job *job)
+{
+	struct reconnect *again = rf_container_of(job, struct reconnect, job);
+	struct fs *fs = rf_container_of(again, struct fs, reconnect);
+
+	if (!again->addresses) {
+		again->gai = connect_look_up(&fs->options, &again->addresses);
+		if (again->gai) {
+			again->addresses = NULL;
+			return;
+		}
+		again->next = again->addresses;
+		again->tried = 0;
+	}
+	again->route_err = connect_route(fs, again->next);
+}
+
+static void find_way(struct fs *fs);
+
 /* The next address, or a pause. */
 static void try_next(struct fs *fs)
 {
-	struct reconnect *again = &fs->reconnect;
-
-	while (again->next) {
-		const struct addrinfo *at = again->next;
-		int err;
-
-		again->next = ++again->tried < MOUNT_ADDRESSES_MAX ?
-				      at->ai_next : NULL;
-		err = connect_again(fs, at);
-		if (!err)
-			return;		/* opened(), resumed() or lost() */
-		say_why(fs, strerror(-err));
+	if (fs->reconnect.next) {
+		find_way(fs);
+		return;
 	}
 	drop_addresses(fs);
 	wait_and_try(fs);
 }
 
-static void look_up_run(struct rf_job *job)
+static void found_way(struct rf_job *job)
 {
 	struct reconnect *again = rf_container_of(job, struct reconnect, job);
 	struct fs *fs = rf_container_of(again, struct fs, reconnect);
-
-	again->gai = connect_look_up(&fs->options, &again->addresses);
-}
-
-static void looked_up(struct rf_job *job)
-{
-	struct reconnect *again = rf_container_of(job, struct reconnect, job);
-	struct fs *fs = rf_container_of(again, struct fs, reconnect);
+	const struct addrinfo *at = again->next;
+	int err = again->route_err;
 
 	again->is_looking_up = false;
 	if (fs->is_leaving)
 		return;
 	if (again->gai) {
-		again->addresses = NULL;
 		say_why(fs, gai_strerror(again->gai));
 		wait_and_try(fs);
 		return;
 	}
-	again->next = again->addresses;
-	again->tried = 0;
+	again->next = ++again->tried < MOUNT_ADDRESSES_MAX ? at->ai_next : NULL;
+	if (!err)
+		err = connect_again(fs, at);
+	if (!err)
+		return;			/* opened(), resumed() or lost() */
+	say_why(fs, strerror(-err));
 	try_next(fs);
 }
 
-static void look_up(struct fs *fs)
+static void find_way(struct fs *fs)
 {
 	struct reconnect *again = &fs->reconnect;
 
-	drop_addresses(fs);
 	again->is_looking_up = true;
-	again->job.run = look_up_run;
-	again->job.done = looked_up;
+	again->job.run = find_way_run;
+	again->job.done = found_way;
 	rf_workers_post(fs->resolver, fs->reactor, &again->job);
 }
 
@@ -138,7 +144,7 @@ static void pause_is_over(struct rf_timer *timer)
 	struct reconnect *again = rf_container_of(timer, struct reconnect,
 						  timer);
 
-	look_up(rf_container_of(again, struct fs, reconnect));
+	find_way(rf_container_of(again, struct fs, reconnect));
 }
 
 /* ---- lost ----------------------------------------------------------------- */
@@ -165,7 +171,7 @@ void reconnect_begin(struct fs *fs)
 	fs->is_away = true;
 	fs->reconnect.since_ns = rf_reactor_now_ns(fs->reactor);
 	fs->reconnect.pause_ms = BACKOFF_FIRST_MS;
-	look_up(fs);
+	find_way(fs);
 }
 
 /* Nothing goes on in a session that was opened by mistake, or is over. */

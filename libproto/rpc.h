@@ -79,6 +79,10 @@ struct rf_client_config {
 					 * and RF_HELLO_NO_KEY are filled in */
 	uint32_t setup_ms;		/* for all up to HELLO_REPLY, and for
 					 * the answer to BYE */
+	uint32_t answer_ms;		/* of these, for the answer to the first
+					 * message; 0: as long as setup_ms.
+					 * Twice as long at each next
+					 * connection that gets none */
 	uint32_t keepalive_ms;
 	uint16_t send_depth;		/* of the endpoint; it and reads_out are
 					 * cut down to what the fabric has */
@@ -129,7 +133,8 @@ struct rf_client_events {
  * callback runs.  config is copied.
  *
  * closed() without opened() has, among others: -ECONNREFUSED (nobody listens),
- * -ETIMEDOUT (setup_ms are over), -EPROTO (not an rdmafs server),
+ * -ETIMEDOUT (setup_ms are over), -EAGAIN (answer_ms are: siw may overlook a first
+ * message, and another connection may do), -EPROTO (not an rdmafs server),
  * -EKEYREJECTED (the server does not have our key), or what the server refused
  * with, see status.h.
  *
@@ -171,7 +176,7 @@ void rf_client_drop(struct rf_client *client, int err, const char *what);
  */
 int rf_client_reconnect(struct rf_client *client,
 			const struct sockaddr_storage *address,
-			socklen_t address_size);
+			socklen_t address_size, uint32_t setup_ms);
 
 /*
  * After resumed(), or a later opened(): send again what has no answer, then what

@@ -66,11 +66,36 @@ static void out_of_time(struct rf_timer *timer)
 	struct rf_client *client = rf_container_of(timer, struct rf_client,
 						   timer);
 
-	rf_client_fail(client, -ETIMEDOUT, "no answer from %s to %s within "
-		       "%" PRIu32 " ms", client->peer,
+	rf_client_fail(client, client->is_answer_due ? -EAGAIN : -ETIMEDOUT,
+		       "no answer from %s to %s within %" PRIu32 " ms",
+		       client->peer,
 		       client->state == RF_CLIENT_LEAVING ? "BYE" :
 		       client->has_session ? "RESUME" : "HELLO",
-		       client->config.setup_ms);
+		       client->is_answer_due ? client->answer_ms :
+					       client->config.setup_ms);
+	/* It may also be that the server is slow. */
+	if (client->is_answer_due)
+		client->answer_ms *= 2;
+}
+
+/* The first message was sent: its answer has less time than all of set-up. */
+static void await_answer(struct rf_client *client)
+{
+	struct rf_reactor *reactor = client->config.reactor;
+	uint64_t end_ns = rf_reactor_now_ns(reactor) +
+			  client->answer_ms * UINT64_C(1000000);
+
+	if (client->answer_ms == 0 || end_ns >= client->setup_end_ns)
+		return;
+	client->is_answer_due = true;
+	rf_timer_start(reactor, &client->timer, client->answer_ms);
+}
+
+void rf_client_was_answered(struct rf_client *client)
+{
+	rf_timer_stop(client->config.reactor, &client->timer);
+	client->is_answer_due = false;
+	client->answer_ms = client->config.answer_ms;
 }
 
 /* ---- HELLO ------------ */
@@ -112,11 +137,13 @@ static void say_hello(struct rf_client *client, uint16_t version)
 	sge.size = (uint32_t)size;
 	client->state = RF_CLIENT_HELLO;
 	err = rf_ep_post(client->ep, &work, 1);
-	if (err)
+	if (err) {
 		rf_client_fail(client, err, "cannot send the first message: "
 			       "%s", strerror(-err));
-	else
-		client->own_is_busy = true;
+		return;
+	}
+	client->own_is_busy = true;
+	await_answer(client);
 }
 
 static void connected(struct rf_ep *ep, const void *data, size_t size)
@@ -235,7 +262,7 @@ static void take_hello_reply(struct rf_client_recv *recv)
 	}
 	if (!check_reply(client, &reply, recv->buf, recv->op.size))
 		return;
-	rf_timer_stop(client->config.reactor, &client->timer);
+	rf_client_was_answered(client);
 	client->limits = reply.limits;
 	client->features = reply.features;
 	client->epoch = reply.epoch;
@@ -514,6 +541,9 @@ int rf_client_connect(struct rf_client *client)
 	if (err)
 		return err;
 	client->state = RF_CLIENT_CONNECTING;
+	client->is_answer_due = false;
+	client->setup_end_ns = rf_reactor_now_ns(client->config.reactor) +
+			       client->config.setup_ms * UINT64_C(1000000);
 	rf_timer_start(client->config.reactor, &client->timer,
 		       client->config.setup_ms);
 	post_all_recvs(client);
@@ -531,6 +561,7 @@ static int make_client(const struct rf_client_config *config,
 	if (!client)
 		return -ENOMEM;
 	client->config = *config;
+	client->answer_ms = config->answer_ms;
 	client->events = *events;
 	client->context = context;
 	client->timer.fire = out_of_time;

@@ -69,6 +69,9 @@ struct rf_client {
 	char reason[RF_REASON_MAX + 1];
 	char peer[RF_PEER_NAME_SIZE];
 	struct rf_timer timer;		/* of set-up, then of BYE */
+	uint64_t setup_end_ns;
+	uint32_t answer_ms;		/* config's, doubled each time in vain */
+	bool is_answer_due;		/* timer is that of answer_ms */
 	struct rf_task end_task;	/* aborted without a connection */
 
 	/* The session, from the first opened() on. */
@@ -127,6 +130,8 @@ void rf_client_fail(struct rf_client *client, int err, const char *format, ...)
 void rf_client_hook_on(struct rf_client *client);
 
 int rf_client_post_recv(struct rf_client_recv *recv);
+/* To HELLO or RESUME, by whom may be believed. */
+void rf_client_was_answered(struct rf_client *client);
 
 void rf_client_init_calls(struct rf_client *client);
 

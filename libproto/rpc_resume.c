@@ -214,7 +214,7 @@ void rf_client_take_resume_reply(struct rf_client_recv *recv)
 	}
 	if (!check_reply(client, &reply, recv))
 		return;
-	rf_timer_stop(client->config.reactor, &client->timer);
+	rf_client_was_answered(client);
 	client->epoch = reply.epoch;
 	if (client->config.kept)
 		rf_store_kept(&client->config.kept->epoch, reply.epoch);
@@ -245,13 +245,14 @@ bool rf_client_was_lost(struct rf_client *client, int err)
 
 int rf_client_reconnect(struct rf_client *client,
 			const struct sockaddr_storage *address,
-			socklen_t address_size)
+			socklen_t address_size, uint32_t setup_ms)
 {
 	int err;
 
 	RF_ASSERT(client->state == RF_CLIENT_AWAY && !client->is_aborted);
 	client->config.address = *address;
 	client->config.address_size = address_size;
+	client->config.setup_ms = setup_ms;
 	rf_peer_name(address, client->peer);
 	client->err = 0;
 	client->reason[0] = '\0';

@@ -31,7 +31,8 @@ static void retry(struct rf_timer *timer)
 	cr_assert_lt(client->tries++, RETRIES_MAX, "it can't come back");
 	if (rf_client_reconnect(client->base.client,
 				&client->base.config.address,
-				client->base.config.address_size))
+				client->base.config.address_size,
+				client->base.config.setup_ms))
 		rf_timer_start(rig->reactor, timer, RETRY_MS);
 }
 

@@ -250,6 +250,19 @@ Test(rpc_hello, server_that_does_not_answer_is_given_up)
 	expect_end(-ETIMEDOUT);
 }
 
+Test(rpc_hello, server_that_overlooks_hello_is_not_waited_for_as_long)
+{
+	uint64_t start_ns = rf_loop_now_ns(rig.world);
+
+	rig.is_mute = true;
+	client.config.answer_ms = RPC_SETUP_MS / 4;
+	rpc_client_start(&client);
+	rpc_until(&rig, client.closed);
+	cr_assert_lt(rf_loop_now_ns(rig.world) - start_ns,
+		     RPC_SETUP_MS / 2 * UINT64_C(1000000));
+	expect_end(-EAGAIN);
+}
+
 Test(rpc_hello, nobody_listens)
 {
 	rf_listener_close(rig.listener);

@@ -7,7 +7,12 @@
 
 #include <errno.h>
 
-enum { SESSION = 4711, LEASE_MS = 60000, CALLS_MAX = 16 };
+enum {
+	SESSION = 4711,
+	LEASE_MS = 60000,
+	CALLS_MAX = 16,
+	ANSWER_MS = RPC_SETUP_MS / 3,	/* twice as long is still less */
+};
 
 static struct rpc_rig rig;
 static struct rpc_raw raw;		/* the server of this connection */
@@ -132,7 +137,7 @@ static struct test_call *submit(struct test_call *t)
 static void reconnect(void)
 {
 	cr_assert_eq(rf_client_reconnect(client, &rig.address,
-					 rig.address_size), 0);
+					 rig.address_size, RPC_SETUP_MS), 0);
 }
 
 /* ---- the server ------------ */
@@ -258,6 +263,7 @@ static void set_up(void)
 	raw.ep = NULL;
 	listen_anew();
 	rpc_client_init(&rig, &usual);
+	usual.config.answer_ms = ANSWER_MS;
 	cr_assert_eq(rf_client_open(&usual.config, &events, NULL, &client), 0);
 	welcome();
 	rpc_until(&rig, opened == 1);
@@ -553,11 +559,44 @@ Test(rpc_resume, nobody_listens)
 Test(rpc_resume, nobody_answers)
 {
 	lose();
+	/* Each time it waits for twice as long, until set-up ends before. */
+	for (unsigned int i = 0; i < 3; i++) {
+		uint64_t start_ns = rf_loop_now_ns(rig.world), took_ms;
+
+		listen_anew();
+		reconnect();
+		cr_assert_eq(next()->type, RF_MSG_RESUME);
+		rpc_until(&rig, lost == 2 + i);
+		cr_assert_eq(lost_err, i < 2 ? -EAGAIN : -ETIMEDOUT);
+		took_ms = (rf_loop_now_ns(rig.world) - start_ns) / 1000000;
+		cr_assert_geq(took_ms, i < 2 ? ANSWER_MS << i : RPC_SETUP_MS);
+	}
+}
+
+Test(rpc_resume, first_message_that_is_overlooked_is_said_again)
+{
+	struct test_call *t = submit(make_mkdir(0, "a"));
+	struct rf_header first = *next(), again;
+
+	lose();
 	listen_anew();
 	reconnect();
 	cr_assert_eq(next()->type, RF_MSG_RESUME);
 	rpc_until(&rig, lost == 2);
-	cr_assert_eq(lost_err, -ETIMEDOUT);
+	cr_assert_eq(lost_err, -EAGAIN);
+	listen_anew();
+	reconnect();
+	answer_resume(RF_ST_OK, RPC_EPOCH, &rig.server_key);
+	rpc_until(&rig, resumed == 1);
+	/* The answer has stopped the clock. */
+	rf_loop_advance(rig.world, RPC_SETUP_MS * UINT64_C(2000000));
+	rf_client_go_on(client);
+	again = *next();
+	cr_assert_eq(again.seq, first.seq);
+	say(RF_MSG_REPLY, &again, 0);
+	rpc_until(&rig, t->done);
+	cr_assert_eq(t->err, 0);
+	cr_assert_eq(lost, 2);
 }
 
 Test(rpc_resume, session_that_is_over_ends_calls_and_a_new_one_begins)
