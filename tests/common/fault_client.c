@@ -248,19 +248,19 @@ static void recover(struct fclient *client)
 	case FC_IDENTITIES:
 		client->phase = FC_RECLAIMS;
 		client->at = client->is_restarted ? 0 : FC_OPENS_MAX;
-		/* fall through */
+		__attribute__((fallthrough));
 	case FC_RECLAIMS:
 		if (send_reclaim(client))
 			break;
 		client->phase = FC_LOCKS;
 		client->at = client->is_restarted ? 0 : FC_LOCKS_MAX;
-		/* fall through */
+		__attribute__((fallthrough));
 	case FC_LOCKS:
 		if (send_lock(client))
 			break;
 		client->phase = FC_WAITS;
 		client->at = client->is_restarted ? 0 : FC_FOPS_MAX;
-		/* fall through */
+		__attribute__((fallthrough));
 	case FC_WAITS:
 		if (send_wait(client))
 			break;

@@ -594,7 +594,7 @@ FAULT(a_request_that_was_not_in_the_log_is_done_once, RESTART_UNWRITTEN)
 FAULT(a_request_that_was_in_the_log_is_done_once, RESTART_WRITTEN)
 FAULT(a_request_that_was_answered_stays_done, RESTART_ANSWERED)
 
-/* But BYE: server_cuts.c. */
+/* But BYE, which ends the session that it would be compared in. */
 Test(server_faults, all_operations_are_tried)
 {
 	bool is_tried[64] = { [RF_OP_BYE] = true, [RF_OP_USE] = true };
