@@ -569,7 +569,8 @@ Test(rpc_resume, nobody_answers)
 		rpc_until(&rig, lost == 2 + i);
 		cr_assert_eq(lost_err, i < 2 ? -EAGAIN : -ETIMEDOUT);
 		took_ms = (rf_loop_now_ns(rig.world) - start_ns) / 1000000;
-		cr_assert_geq(took_ms, i < 2 ? ANSWER_MS << i : RPC_SETUP_MS);
+		cr_assert_geq(took_ms,
+			      (uint64_t)(i < 2 ? ANSWER_MS << i : RPC_SETUP_MS));
 	}
 }
 

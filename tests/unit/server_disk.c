@@ -18,7 +18,7 @@ enum { SIZE = 3000, LARGE = 200000 };
 
 #define OP_ALLOCATE(o, n) { .code = RF_OP_FALLOCATE, .fallocate = { o, 0, 0, n } }
 #define OP_XATTR(n, v, s) { .code = RF_OP_SETXATTR, \
-	.setxattr = { sname(n), 0, { v, s } } }
+	.setxattr = { .name = sname(n), .data = { v, s } } }
 #define OP_GETATTR { .code = RF_OP_GETATTR }
 
 TestSuite(SUITE, .timeout = 120);
