@@ -122,16 +122,22 @@ void session_release_all(struct session *session)
 }
 
 /*
- * An open that was restored only because an old answer made it may have been
- * released since, and its place given to this one.
+ * In the place of an open to be reclaimed stands one that was restored because a
+ * kept answer made it.  One of them was released and its place given to the other;
+ * the later one stays.  False: that is the one that is there.
  */
-static void make_place(struct session *session, uint32_t id)
+static bool make_place(struct session *session, uint32_t id)
 {
 	uint32_t other = open_table_in_place(&session->opens, id);
 	const struct open *open = open_table_find(&session->opens, other);
 
-	if (other != id && open && open->kept_slot)
-		session_release(session, other);
+	if (other == id || !open || !open->kept_slot)
+		return true;
+	/* By a RELEASE whose answer the client has not had: it comes again. */
+	if (session_has_released(session, id))
+		return false;
+	session_release(session, other);
+	return true;
 }
 
 /* Written before the machine went down, not synced: its fsync has to tell. */
@@ -149,7 +155,8 @@ int session_reclaim(struct session *session, const struct open_proof *proof)
 	uint32_t count;
 	int err;
 
-	make_place(session, proof->open);
+	if (!make_place(session, proof->open))
+		return 0;
 	count = opens->count;
 	err = open_table_restore(opens, proof->open, proof->inode,
 				 proof->flags);

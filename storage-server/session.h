@@ -160,6 +160,8 @@ enum rf_status session_resume(struct session *session,
 int session_put_record(struct session *session);
 /* Of the channel: a slot with a kept answer is used again. */
 void session_resent(struct session *session, uint16_t slot, bool is_resent);
+/* Does an answer that a slot keeps say that this open is released? */
+bool session_has_released(struct session *session, uint32_t id);
 
 /* ---- silence.c ---------------------------------------------------------- */
 
@@ -209,7 +211,8 @@ void session_release_all(struct session *session);
 /* Take an open away, now or when its last user has ended. */
 void session_release(struct session *session, uint32_t id);
 /* An open that the session had before a restart is there again.  0 also if it
- * is already; -ESTALE, -EBADF (its place is taken), -EMFILE, -ENFILE, -ENOMEM. */
+ * is already, or if it was released by a RELEASE that the client will send again,
+ * and its place is another's; -ESTALE, -EBADF (its place is taken), -EMFILE, -ENFILE, -ENOMEM. */
 int session_reclaim(struct session *session, const struct open_proof *open);
 /* Of requests: an open that a worker's operation needs. */
 void session_open_put(struct session *session, uint32_t id);

@@ -67,6 +67,21 @@ static int find_record(struct session *session, unsigned int slot,
 
 /* ---- opens of kept answers ---------------------------------------------- */
 
+bool session_has_released(struct session *session, uint32_t id)
+{
+	for (unsigned int slot = 0; slot < slot_count(session); slot++) {
+		struct reply_record record;
+
+		if (find_record(session, slot, &record))
+			continue;
+		for (unsigned int i = 0; i < record.open_count; i++)
+			if (record.opens[i].is_released &&
+			    record.opens[i].open == id)
+				return true;
+	}
+	return false;
+}
+
 /* A later open has its place, so it was released, by an answer that is gone. */
 static bool is_outdated(const struct session *session, uint32_t id)
 {
@@ -91,7 +106,8 @@ static void make_provisional(struct session *session, uint16_t slot,
 	    session_reclaim(session, &proof))
 		return;
 	open = open_table_find(&session->opens, made->open);
-	open->kept_slot = (uint16_t)(slot + 1);
+	if (open)
+		open->kept_slot = (uint16_t)(slot + 1);
 }
 
 static void drop_provisional(struct session *session, uint32_t id)

@@ -597,6 +597,36 @@ SCENARIO(of_two_kept_answers_for_one_place_the_later_counts)
 	}
 }
 
+/*
+ * The client has had neither the answer that released the first nor the one that
+ * gave its place to the second, so it reclaims the first.
+ */
+SCENARIO(reclaiming_what_a_lost_answer_released_leaves_its_successor)
+{
+	rf_handle_t first, second;
+	uint32_t old, open;
+	uint64_t tag;
+
+	begin_raw(scheme);
+	first = make("first", RW, 3, 1, &old, &tag);
+	RAWS_LOSE(&raws, 1, 1, &first, OP_RELEASE(old));
+	come_back(CUT);
+	RAWS_LOSE(&raws, 2, 1, ROOT, OP_CREATE("second", RW));
+	come_back(RESTART);
+	reclaim(&first, old, RW, tag, 1, RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 1, 1, &first, OP_RELEASE(old)), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, ROOT, OP_CREATE("second", RW)),
+		     RF_ST_OK);
+	open = RAWS_RES(&raws, 0, create).open;
+	second = RAWS_RES(&raws, 0, create).handle;
+	cr_assert_eq(open & 0xffff, old & 0xffff);
+	reclaim_done(2);
+	cr_assert_eq(RAWS_RUN(&raws, 4, 1, &second,
+			      OP_WRITE(open, 0, 0, "alive", 5)), RF_ST_OK);
+	cr_assert_eq(store_open_count(rig.server->store, first.inode), 0);
+	end_raw();
+}
+
 /* Closed while the server was away, and opened again before RELEASE goes. */
 SCENARIO(a_release_from_before_a_restart_finds_no_open_from_after)
 {
