@@ -9,8 +9,8 @@
  *
  * When it fails.  A daemon that dies before it serves for the first time ends
  * the mount.  Later ones are started again, after a pause that doubles; when
- * TRIES in a row died within SOON_MS, we say so and answer the kernel ourselves,
- * with EIO.  When we are killed, the daemon goes on (control.c).
+ * TRIES in a row died within SOON_MS by themselves, we say so and answer the
+ * kernel ourselves, with EIO.  When we are killed, the daemon goes on (control.c).
  */
 #include "supervisor.h"
 
@@ -169,10 +169,16 @@ static int start(struct supervisor *s, supervisor_serve *serve, int program_fd)
 	return 0;
 }
 
-/* It has served for some time: what ended it is no fault that comes at once. */
-static bool has_lived(const struct supervisor *s)
+/*
+ * It has served, and what ended it is no fault of its own that comes at once: it
+ * did so for some time, or was killed.  (Who has too little memory is killed while
+ * it touches the arena, before it serves.)
+ */
+static bool has_lived(const struct supervisor *s, int status)
 {
-	return s->is_ready && (rf_now_ns() - s->ready_ns) / 1000000 >= SOON_MS;
+	return s->is_ready &&
+	       ((rf_now_ns() - s->ready_ns) / 1000000 >= SOON_MS ||
+		(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 }
 
 /* Unless the mount ends meanwhile. */
@@ -278,7 +284,7 @@ static bool daemon_ended(struct supervisor *s, int status, int *out)
 		end_upgrade(s, "the new program did not go on with the mount, "
 			    "and the one before does: the log says why");
 		say_end(s, status);
-		s->tries = has_lived(s) ? 1 : s->tries + 1;
+		s->tries = has_lived(s, status) ? 1 : s->tries + 1;
 		if (s->tries > TRIES) {
 			*out = give_up(s);
 			return true;
