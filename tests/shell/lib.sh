@@ -138,7 +138,7 @@ ready_address() {
 
 # Without a program, for it is asked for again and again.
 is_ready_or_gone() {
-	[[ $(<"$1") == *"ready: listening on "* ]] || is_gone "$2"
+	[[ -e $1 && $(<"$1") == *"ready: listening on "* ]] || is_gone "$2"
 }
 
 # start_server [OPTION...]: on a free port of loopback, with $T/store and an
