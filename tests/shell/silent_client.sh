@@ -14,6 +14,7 @@ other=$CLIENT_PID
 start_proxy
 mount_at "$M"
 client=$CLIENT_PID
+daemon=$(daemon_of "$client")
 
 count() { # TEXT FILE
 	grep -c -- "$1" "$2" || true
@@ -23,13 +24,13 @@ is_told() { # COUNT TEXT FILE
 }
 silence() { # HOW
 	if [ "$1" = stopped ]; then
-		kill -STOP "$client"
+		kill -STOP "$daemon"
 	else
 		proxy stall
 	fi
 }
 speak() {
-	kill -CONT "$client"
+	kill -CONT "$daemon"
 	proxy pass
 }
 
