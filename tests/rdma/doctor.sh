@@ -44,7 +44,7 @@ M=$T/mnt
 mount_at "$M"
 head -c 300000 /dev/urandom >"$M/file"
 diagnose 0 "$RDMAFS" doctor "verbs://$server"
-sed -n "/^rdmafs, process $CLIENT_PID\$/,/^[^ ]/p" "$T/findings" >"$T/part"
+sed -n "/^rdmafs, process $(daemon_of "$CLIENT_PID")\$/,/^[^ ]/p" "$T/findings" >"$T/part"
 cat "$T/part"
 grep -qE 'holds [1-9][0-9]* regions of (6[4-9]|[7-9][0-9]) MiB in all, 1 queue pairs, 1 completion queues of up to [0-9]{3,} entries' \
 	"$T/part" || fail "not what the mount holds: $(cat "$T/findings")"
