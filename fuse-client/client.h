@@ -10,6 +10,7 @@
  *	tune*.c       rdmafs tune: tune.h
  *	options.c     target and -o                   -> struct mount_options
  *	mounting.c    /dev/fuse, mount(2) or fusermount3, unmount, read-ahead
+ *	pass_fd.c     a descriptor from one process to another
  *	supervisor.c  the process that outlives the daemon: supervisor.h
  *	upgrade.c     rdmafs upgrade
  *	fs.c          the mounted file system: session, reactor, operations
@@ -172,6 +173,13 @@ int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 
 /* BYE (bounded), then everything is freed. */
 void fs_disconnect(struct fs *fs);
+
+/* ---- pass_fd.c ----------------------------------------------------------- */
+
+/* A byte, and fd along with it unless that is -1.  False: nobody listens. */
+bool pass_fd_send(int socket, char byte, int fd);
+/* As recvmsg(2) with these flags; *fd: what came along, the caller's, or -1. */
+ssize_t pass_fd_receive(int socket, int flags, char *byte, int *fd);
 
 /* ---- mounting.c ---------------------------------------------------------- */
 

@@ -76,11 +76,16 @@ static int create_pool(struct fs *fs)
 
 /* ---- one attempt ---------------------------------------------------------- */
 
-static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
+static void take_session(struct fs *fs)
 {
 	fs->limits = *rf_client_limits(fs->client);
 	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
-	fs->grant_ms = fs->keep->grant_ms = reply->grant_ms;
+}
+
+static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
+{
+	take_session(fs);
+	fs->keep->grant_ms = reply->grant_ms;
 	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
 	fs->lease_ms = reply->lease_ms;
 }
@@ -88,8 +93,8 @@ static void take_limits(struct fs *fs, const struct rf_hello_reply *reply)
 static bool is_same_export(const struct fs *fs,
 			   const struct rf_hello_reply *reply)
 {
-	return reply->root.inode == fs->root.inode &&
-	       reply->root.tree == fs->root.tree;
+	return reply->root.inode == fs->keep->root.inode &&
+	       reply->root.tree == fs->keep->root.tree;
 }
 
 static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
@@ -108,8 +113,6 @@ static void opened(struct rf_client *client, const struct rf_hello_reply *reply)
 		reclaim_start(fs, true, true);
 		return;
 	}
-	fs->root = reply->root;
-	fs->root_attr = reply->root_attr;
 	fs->keep->root = reply->root;
 	fs->keep->root_attr = reply->root_attr;
 	fs->is_open = true;
@@ -286,9 +289,9 @@ static int tune_fabric(struct fs *fs)
 /* That of fabric_uri. */
 static int open_fabric(struct fs *fs)
 {
-	bool is_iwarp = strcmp(fs->fabric_uri, "iwarp://") == 0;
+	bool is_iwarp = strcmp(fs->keep->fabric_uri, "iwarp://") == 0;
 	int err = rf_fabric_open(fs->options.no_crc && is_iwarp ?
-				 "iwarp://?crc=0" : fs->fabric_uri,
+				 "iwarp://?crc=0" : fs->keep->fabric_uri,
 				 &fs->fabric);
 
 	if (!err)
@@ -323,7 +326,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 				   address->ai_addrlen, uri, sizeof(uri));
 	if (err)
 		return err;
-	snprintf(fs->fabric_uri, sizeof(fs->fabric_uri), "%s", uri);
+	snprintf(fs->keep->fabric_uri, sizeof(fs->keep->fabric_uri), "%s", uri);
 	err = open_fabric(fs);
 	if (!err)
 		err = open_client(fs, address, setup_ms);
@@ -331,7 +334,6 @@ static int try_scheme(struct fs *fs, const char *scheme,
 		connect_fini(fs);
 		return err;
 	}
-	memcpy(fs->keep->fabric_uri, fs->fabric_uri, sizeof(fs->fabric_uri));
 	rf_log(RF_LOG_INFO, "connected to %s over %s", fs->server,
 	       rf_fabric_scheme(fs->fabric));
 	return 0;
@@ -555,12 +557,10 @@ int connect_session(struct fs *fs)
 
 int connect_restore(struct fs *fs)
 {
-	const struct keep *keep = fs->keep;
 	struct rf_client_config config;
 	int err = create_pool(fs);
 
 	name_server(fs);
-	memcpy(fs->fabric_uri, keep->fabric_uri, sizeof(fs->fabric_uri));
 	if (!err)
 		err = open_fabric(fs);
 	if (!err) {
@@ -573,11 +573,7 @@ int connect_restore(struct fs *fs)
 			 strerror(-err));
 		return err;
 	}
-	fs->limits = *rf_client_limits(fs->client);
-	fs->has_crc = (rf_client_features(fs->client) & RF_FEATURE_DATA_CRC) != 0;
-	fs->grant_ms = keep->grant_ms;
-	fs->root = keep->root;
-	fs->root_attr = keep->root_attr;
+	take_session(fs);
 	fs->is_open = fs->is_away = true;
 	return 0;
 }
@@ -597,7 +593,7 @@ int connect_route(const struct fs *fs, const struct addrinfo *address)
 				   address->ai_addr, address->ai_addrlen, uri,
 				   sizeof(uri));
 	/* All memory is registered with the device that we have. */
-	return !err && strcmp(uri, fs->fabric_uri) != 0 ? -ENODEV : err;
+	return !err && strcmp(uri, fs->keep->fabric_uri) != 0 ? -ENODEV : err;
 }
 
 int connect_again(struct fs *fs, const struct addrinfo *address)

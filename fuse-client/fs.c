@@ -206,7 +206,8 @@ static int connect_fs(struct fs *fs)
 	if (!err)
 		err = reclaim_init(fs);
 	if (!err)
-		err = inodes_init(&fs->inodes, &fs->root, &fs->root_attr);
+		err = inodes_init(&fs->inodes, &fs->keep->root,
+				  &fs->keep->root_attr);
 	if (!err)
 		err = files_init(&fs->files);
 	if (!err)

@@ -344,11 +344,9 @@ struct fs {
 	struct rf_reactor *reactor;
 	struct rf_pool *pool;
 	struct rf_mr *mr;
-	char fabric_uri[256];
 	struct rf_client *client;	/* NULL: closed */
 	struct rf_hello_limits limits;
 	bool has_crc;
-	uint32_t grant_ms;		/* a grant's term; 0: it has none */
 	bool has_windows;		/* the server; else its keys can't be
 					 * invalidated */
 	bool is_open;			/* HELLO succeeded */
@@ -367,8 +365,6 @@ struct fs {
 	bool has_statfs;
 	int close_err;
 	char close_reason[RF_REASON_MAX + 1];
-	rf_handle_t root;
-	rf_attr_t root_attr;
 
 	/* for, and from, another daemon */
 	struct keep *keep;
@@ -391,7 +387,6 @@ struct fs {
 	struct table lock_waits;
 	uint32_t parked;
 	struct request *lock_poll;	/* LOCK_EVENTS, or NULL */
-	uint64_t lock_events_seen;
 
 	/* requests */
 	struct request *requests;	/* REQUESTS_MAX, SPARE_REQUESTS and
@@ -527,6 +522,10 @@ void once_part(struct request *part, const struct request *whole,
 	       unsigned int index);
 void once_stopped(const struct request *whole, uint64_t at, int err);
 
+/* A message of the kernel that has no answer. */
+bool once_is_told_only(const struct fuse_in_header *in);
+/* Have the kernel send again what it has no answer to.  0 or a negative errno. */
+int once_ask_again(int fuse_fd);
 /* Where the kernel does not send again: what was read, and replied to. */
 void once_read(struct fs *fs, const struct fuse_in_header *in);
 void once_replied(struct fs *fs, uint64_t unique);

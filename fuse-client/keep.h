@@ -121,7 +121,7 @@ struct keep {
 
 	/* all along */
 	uint32_t generation;		/* of the session */
-	uint32_t grant_ms;
+	uint32_t grant_ms;		/* a grant's term; 0: it has none */
 	uint64_t lock_events_seen;
 	struct rf_client_kept session;
 	struct keep_request requests[KEEP_REQUESTS];

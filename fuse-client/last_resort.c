@@ -18,15 +18,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Of protocol 7.40, which older headers lack. */
-enum { NOTIFY_RESEND = 7 };
-
-static bool wants_no_answer(const struct fuse_in_header *in)
-{
-	return in->opcode == FUSE_FORGET || in->opcode == FUSE_BATCH_FORGET ||
-	       in->opcode == FUSE_INTERRUPT;
-}
-
 static void refuse(int fuse_fd, const struct fuse_in_header *in)
 {
 	const struct fuse_out_header out = {
@@ -37,7 +28,7 @@ static void refuse(int fuse_fd, const struct fuse_in_header *in)
 		.unique = in->unique,
 	};
 
-	if (wants_no_answer(in))
+	if (once_is_told_only(in))
 		return;
 	if (write(fuse_fd, &out, sizeof(out)) < 0 && errno != ENOENT)
 		rf_log(RF_LOG_DEBUG, "a request could not be refused: %s",
@@ -46,16 +37,15 @@ static void refuse(int fuse_fd, const struct fuse_in_header *in)
 
 static void refuse_what_was_read(struct keep *keep, int fuse_fd)
 {
-	const struct fuse_out_header out = {
-		.len = sizeof(out),
-		.error = NOTIFY_RESEND,
-	};
+	int err = 0;
 
-	if (!keep->kernel_resends)
+	if (keep->kernel_resends)
+		err = once_ask_again(fuse_fd);
+	else
 		once_fail_all(keep, fuse_fd);
-	else if (write(fuse_fd, &out, sizeof(out)) < 0)
+	if (err)
 		rf_log(RF_LOG_WARN, "requests that were not answered hang: %s",
-		       strerror(errno));
+		       strerror(-err));
 }
 
 static int signal_number(int signal_fd)

@@ -232,7 +232,7 @@ static void take_events(struct fs *fs,
 		if (wait && wait->is_parked)
 			lock_wait_settle(wait, errno_of(event.status));
 	}
-	fs->lock_events_seen = fs->keep->lock_events_seen = results->last;
+	fs->keep->lock_events_seen = results->last;
 }
 
 static void events_answered(struct request *r, struct rf_dec *reply)
@@ -260,7 +260,7 @@ static void poll_again(struct fs *fs)
 	r = request_spare(fs);
 	if (!r)
 		return;
-	args.lock_events.seen = fs->lock_events_seen;
+	args.lock_events.seen = fs->keep->lock_events_seen;
 	fs->lock_poll = r;
 	if (!request_begin(r)) {
 		fs->lock_poll = NULL;
@@ -328,7 +328,6 @@ int lock_waits_restore(struct fs *fs)
 {
 	const struct keep_waits *all = &fs->keep->waits;
 
-	fs->lock_events_seen = fs->keep->lock_events_seen;
 	for (uint32_t i = 1; i <= all->used; i++) {
 		const struct keep_wait *kept = &all->v[i];
 		struct inode *inode = table_at(&fs->inodes.table, kept->inode);

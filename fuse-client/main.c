@@ -107,12 +107,26 @@ static void is_ready(void *context)
 		supervisor_tell(serving->control_fd, SUPERVISOR_READY, -1);
 }
 
+/* Until the mount is gone; the exit status. */
+static int serve_mounted(struct fs *fs, int fuse_fd,
+			 void (*ready)(void *context), struct serving *serving)
+{
+	int err = fs_serve(fs, fuse_fd, ready, serving);
+
+	if (err)
+		complain("the mount of %s on %s ended: %s",
+			 serving->options->source,
+			 serving->options->mountpoint, strerror(-err));
+	fs_disconnect(fs);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static int serve(struct keep *keep, int ready_fd, int control_fd)
 {
 	const struct mount_options *options = &keep->options;
 	struct serving serving = { options, ready_fd, control_fd };
 	struct fs *fs;
-	int fuse_fd, err;
+	int fuse_fd;
 
 	/* Broken pipes and sockets are told by their errno. */
 	signal(SIGPIPE, SIG_IGN);
@@ -125,12 +139,7 @@ static int serve(struct keep *keep, int ready_fd, int control_fd)
 	}
 	if (control_fd >= 0)
 		supervisor_tell(control_fd, SUPERVISOR_MOUNTED, fuse_fd);
-	err = fs_serve(fs, fuse_fd, is_ready, &serving);
-	if (err)
-		complain("the mount of %s on %s ended: %s", options->source,
-			 options->mountpoint, strerror(-err));
-	fs_disconnect(fs);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return serve_mounted(fs, fuse_fd, is_ready, &serving);
 }
 
 static int serve_supervised(struct keep *keep, int control_fd)
@@ -214,13 +223,7 @@ static int command_successor(int argc, char **argv)
 		complain_to_syslog();
 	if (fs_connect(keep, true, serving.control_fd, &fs) < 0)
 		return EXIT_FAILURE;
-	err = fs_serve(fs, fuse_fd, goes_on, &serving);
-	if (err)
-		complain("the mount of %s on %s ended: %s",
-			 keep->options.source, keep->options.mountpoint,
-			 strerror(-err));
-	fs_disconnect(fs);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return serve_mounted(fs, fuse_fd, goes_on, &serving);
 }
 
 static int command_upgrade(int argc, char **argv)
@@ -271,11 +274,6 @@ static int command_mount(int argc, char **argv)
 	return start(&options);
 }
 
-/*
- * mount(8) calls: mount.rdmafs SOURCE MOUNTPOINT [-sfnv] [-N ...] [-t ...]
- * [-o ...].  Here -f means fake: check, but don't mount.  2 would be "system
- * error" to mount(8), so wrong usage is 1.
- */
 static int parse_for_helper(struct mount_options *options, const char *list,
 			    char error[OPTIONS_ERROR_MAX])
 {
@@ -289,6 +287,11 @@ static int parse_for_helper(struct mount_options *options, const char *list,
 	return options_parse(options, list, error);
 }
 
+/*
+ * mount(8) calls: mount.rdmafs SOURCE MOUNTPOINT [-sfnv] [-N ...] [-t ...]
+ * [-o ...].  Here -f means fake: check, but don't mount.  2 would be "system
+ * error" to mount(8), so wrong usage is 1.
+ */
 static int helper_mount(int argc, char **argv)
 {
 	struct mount_options options;

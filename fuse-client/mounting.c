@@ -384,29 +384,14 @@ out:
 /* The descriptor that the helper sent, or -EPROTO. */
 static int receive_fd(int socket)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = &control, .msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *header;
 	ssize_t got;
+	char byte;
 	int fd;
 
 	do {
-		got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+		got = pass_fd_receive(socket, 0, &byte, &fd);
 	} while (got < 0 && errno == EINTR);
-	header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (!header || header->cmsg_type != SCM_RIGHTS ||
-	    header->cmsg_len != CMSG_LEN(sizeof(int)))
-		return -EPROTO;
-	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-	return fd;
+	return fd >= 0 ? fd : -EPROTO;
 }
 
 /* fusermount3 gives a blocking descriptor; the reactor needs the other kind. */

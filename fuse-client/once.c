@@ -287,6 +287,27 @@ void once_stopped(const struct request *whole, uint64_t at, int err)
 	keep_store(&kept->was_stopped, 1);
 }
 
+/* ---- the kernel ---------------------------------------------------------------- */
+
+/* Of protocol 7.40, which older headers lack. */
+enum { NOTIFY_RESEND = 7 };
+
+bool once_is_told_only(const struct fuse_in_header *in)
+{
+	return in->opcode == FUSE_FORGET || in->opcode == FUSE_BATCH_FORGET ||
+	       in->opcode == FUSE_INTERRUPT;
+}
+
+int once_ask_again(int fuse_fd)
+{
+	const struct fuse_out_header out = {
+		.len = sizeof(out),
+		.error = NOTIFY_RESEND,
+	};
+
+	return write(fuse_fd, &out, sizeof(out)) == sizeof(out) ? 0 : -errno;
+}
+
 /* ---- kernels that send nothing again ----------------------------------------- */
 
 /* Uniques grow by two; they lie in a row from where they belong. */
@@ -308,8 +329,7 @@ void once_read(struct fs *fs, const struct fuse_in_header *in)
 {
 	uint64_t *at;
 
-	if (fs->keep->kernel_resends || in->opcode == FUSE_FORGET ||
-	    in->opcode == FUSE_BATCH_FORGET || in->opcode == FUSE_INTERRUPT)
+	if (fs->keep->kernel_resends || once_is_told_only(in))
 		return;
 	at = find_unanswered(fs->keep, in->unique, 0);
 	if (at)

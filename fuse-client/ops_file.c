@@ -225,13 +225,12 @@ static void release(struct request *r, struct file *file)
 	}
 	if (inode->file_count == 1)
 		held_forget(&fs->held, inode);
-	if (is_open)
-		once_release(r, inode, open);
-	files_remove(&fs->files, &fs->inodes, file);
+	/* First noted as to be released, then no file of ours any more. */
 	if (is_open)
 		request_release_open(r, inode, open);
 	else
 		request_end(r);
+	files_remove(&fs->files, &fs->inodes, file);
 }
 
 /* Requests are few, and one for each file would wait until we are back. */

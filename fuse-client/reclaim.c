@@ -79,7 +79,8 @@ static void send_opens(struct reclaim_call *rc)
 		const struct file *file = files_find(&fs->files, rc->files[i]);
 
 		/* It was closed meanwhile: a number that nobody has. */
-		args.reclaim.handle = file ? file->inode->handle : fs->root;
+		args.reclaim.handle = file ? file->inode->handle :
+						fs->keep->root;
 		args.reclaim.open = file ? file->open : 0;
 		args.reclaim.flags = file ? file->wire_flags : RF_OPEN_READ;
 		args.reclaim.tag = file ? file->tag : 0;

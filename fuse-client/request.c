@@ -418,7 +418,7 @@ static void call_queued(struct rf_call *call)
 uint64_t request_oldest_ns(const struct fs *fs)
 {
 	uint64_t now_ns = rf_reactor_now_ns(fs->reactor);
-	uint64_t half_ns = fs->grant_ms * UINT64_C(1000000) / 2;
+	uint64_t half_ns = fs->keep->grant_ms * UINT64_C(1000000) / 2;
 
 	return half_ns && now_ns > half_ns ? now_ns - half_ns : 0;
 }

@@ -23,9 +23,6 @@
 #include <linux/fuse.h>
 #include <unistd.h>
 
-/* Of protocol 7.40, which older headers lack. */
-enum { NOTIFY_RESEND = 7 };
-
 /* What was to be released: as files that were closed while we were away. */
 static int restore_releases(struct fs *fs)
 {
@@ -100,31 +97,19 @@ static void over(struct fs *fs)
 	reconnect_begin(fs);
 }
 
-/* These have queues of their own in the kernel, and pass. */
-static bool passes(const struct fuse_in_header *in)
-{
-	return in->opcode == FUSE_FORGET || in->opcode == FUSE_BATCH_FORGET ||
-	       in->opcode == FUSE_INTERRUPT;
-}
-
 void successor_read(struct fs *fs, const struct fuse_in_header *in)
 {
-	if (!in || (!(in->unique & KEEP_RESENT) && !passes(in)))
+	/* What is only told has queues of its own in the kernel, and passes. */
+	if (!in || (!(in->unique & KEEP_RESENT) && !once_is_told_only(in)))
 		over(fs);
 }
 
 static int ask_again(struct fs *fs)
 {
-	const struct fuse_out_header out = {
-		.len = sizeof(out),
-		.error = NOTIFY_RESEND,
-	};
+	int err = once_ask_again(fs->fuse_fd);
 
-	/* ENOTCONN, ENODEV: unmounted meanwhile, as reading will show. */
-	if (write(fs->fuse_fd, &out, sizeof(out)) == sizeof(out) ||
-	    errno == ENOTCONN || errno == ENODEV || errno == EPERM)
-		return 0;
-	return -errno;
+	/* Unmounted meanwhile, as reading will show. */
+	return err == -ENOTCONN || err == -ENODEV || err == -EPERM ? 0 : err;
 }
 
 int successor_begin(struct fs *fs)

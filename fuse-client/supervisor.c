@@ -58,50 +58,17 @@ struct supervisor {
 
 bool supervisor_tell(int control_fd, enum supervisor_word word, int fd)
 {
-	char byte = (char)word;
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .header.cmsg_level = SOL_SOCKET };
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-	}
-	return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1;
+	return pass_fd_send(control_fd, (char)word, fd);
 }
 
 int supervisor_hear(int control_fd, int *fd)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
 	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = &control, .msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *header;
-	ssize_t got = recvmsg(control_fd, &message,
-			      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t got = pass_fd_receive(control_fd, MSG_DONTWAIT, &byte, fd);
 
-	*fd = -1;
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (got <= 0)
-		return -1;
-	header = CMSG_FIRSTHDR(&message);
-	if (header && header->cmsg_type == SCM_RIGHTS &&
-	    header->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(header), sizeof(*fd));
-	return byte;
+	return got > 0 ? byte : -1;
 }
 
 /* ---- daemons ----------------------------------------------------------------- */
