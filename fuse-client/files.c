@@ -62,7 +62,7 @@ void files_keep(struct files *files, const struct file *file)
 		      (file->is_append ? KEPT_APPEND : 0u) |
 		      (file->is_dead ? KEPT_DEAD : 0u) |
 		      (file->is_released ? KEPT_RELEASED : 0u);
-	keep_store(&kept->is_taken, 1);
+	rf_store_kept(&kept->is_taken, 1);
 	keep_use(&files->kept->used, file->item.index);
 }
 
@@ -110,7 +110,7 @@ uint32_t files_open(const struct files *files)
 void files_remove(struct files *files, struct inodes *inodes, struct file *file)
 {
 	if (files->kept)
-		keep_store(&files->kept->v[file->item.index].is_taken, 0);
+		rf_store_kept(&files->kept->v[file->item.index].is_taken, 0);
 	file->inode->file_count--;
 	inodes_put(inodes, file->inode);
 	table_give(&files->table, file);

@@ -76,7 +76,7 @@ static void init_came(struct fs *fs, const void *message, size_t size)
 	keep->kernel_resends = !fs->options.no_resend &&
 			       init->flags & FUSE_INIT_EXT &&
 			       init->flags2 & (uint32_t)(HAS_RESEND >> 32);
-	keep_store(&keep->init_size, (uint32_t)size);
+	rf_store_kept(&keep->init_size, (uint32_t)size);
 }
 
 /*

@@ -80,7 +80,7 @@ static void keep_range(struct held_locks *locks, const struct held *held,
 
 	if (is_kept(kept, held, &range->range, flags))
 		return;
-	keep_store(&kept->is_taken, 0);
+	rf_store_kept(&kept->is_taken, 0);
 	kept->owner = held->owner;
 	kept->fh = held->fh;
 	kept->start = range->range.start;
@@ -88,7 +88,7 @@ static void keep_range(struct held_locks *locks, const struct held *held,
 	kept->inode = held->inode->item.index;
 	kept->pid = range->range.pid;
 	kept->flags = flags;
-	keep_store(&kept->is_taken, 1);
+	rf_store_kept(&kept->is_taken, 1);
 	keep_use(&locks->kept->used, range->item.index);
 }
 
@@ -112,7 +112,7 @@ static void keep_ranges(struct held_locks *locks, const struct held *held)
 static void give_range(struct held_locks *locks, struct held_range *range)
 {
 	if (locks->kept)
-		keep_store(&locks->kept->v[range->item.index].is_taken, 0);
+		rf_store_kept(&locks->kept->v[range->item.index].is_taken, 0);
 	table_give(&locks->ranges, range);
 }
 

@@ -94,21 +94,21 @@ static void keep(struct inodes *inodes, const struct inode *inode)
 	kept->mode = inode->attr.mode;
 	kept->generation = inode->item.generation;
 	kept->lookups = inode->lookups;
-	keep_store(&kept->is_taken, 1);
+	rf_store_kept(&kept->is_taken, 1);
 	keep_use(&inodes->kept->used, inode->item.index);
 }
 
 static void keep_lookups(struct inodes *inodes, const struct inode *inode)
 {
 	if (inodes->kept)
-		keep_store(&inodes->kept->v[inode->item.index].lookups,
+		rf_store_kept(&inodes->kept->v[inode->item.index].lookups,
 			   inode->lookups);
 }
 
 static void unkeep(struct inodes *inodes, const struct inode *inode)
 {
 	if (inodes->kept)
-		keep_store(&inodes->kept->v[inode->item.index].is_taken, 0);
+		rf_store_kept(&inodes->kept->v[inode->item.index].is_taken, 0);
 }
 
 static void restore(struct inodes *inodes, struct inode *inode,

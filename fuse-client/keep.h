@@ -9,7 +9,7 @@
  *
  * Crashes.  A process may die between any two stores, but what it stored is
  * there: no page is lost.  Each record has a word that makes it count, which is
- * stored last, and taken back first (keep_store()).  What is told to the kernel
+ * stored last, and taken back first (rf_store_kept()).  What is told to the kernel
  * is recorded before.
  *
  * Secrets.  The session's secret and the cluster key are in it; that page is kept
@@ -39,8 +39,6 @@ enum {
 	KEEP_UNANSWERED = 1 << 14,
 	KEEP_WAITS = 4096,
 };
-
-#define keep_store(at, value) __atomic_store_n((at), (value), __ATOMIC_RELEASE)
 
 struct keep_inode {
 	uint64_t inode, tag, lookups;
@@ -155,7 +153,7 @@ int keep_map(int fd, struct keep **out);
 static inline void keep_use(uint32_t *used, uint32_t index)
 {
 	if (index > *used)
-		keep_store(used, index);
+		rf_store_kept(used, index);
 }
 
 #endif /* KEEP_H */

@@ -67,7 +67,7 @@ void lock_wait_keep(struct lock_wait *wait, enum keep_wait_state state)
 	kept->uid = wait->who.uid;
 	kept->gid = wait->who.gid;
 	kept->pid = (uint32_t)wait->who.pid;
-	keep_store(&kept->state, state);
+	rf_store_kept(&kept->state, state);
 	keep_use(&all->used, wait->item.index);
 }
 
@@ -79,7 +79,7 @@ static struct keep_wait *kept_of(const struct lock_wait *wait)
 /* It is over; who refers to the inode lets it go. */
 static void end(struct lock_wait *wait)
 {
-	keep_store(&kept_of(wait)->state, KEEP_WAIT_FREE);
+	rf_store_kept(&kept_of(wait)->state, KEEP_WAIT_FREE);
 	wait->inode->lock_calls--;
 	table_give(&wait->fs->lock_waits, wait);
 }
@@ -134,7 +134,7 @@ static void give_back(const struct lock_wait *wait)
 static void abandon(struct lock_wait *wait, int err)
 {
 	wait->unique = 0;
-	keep_store(&kept_of(wait)->unique, 0);
+	rf_store_kept(&kept_of(wait)->unique, 0);
 	fuse_reply_err(wait->fuse, -err);
 	wait->fuse = NULL;
 	wait->was_interrupted = true;
@@ -151,7 +151,7 @@ void lock_wait_settle(struct lock_wait *wait, int err)
 	else if (!err)
 		give_back(wait);
 	kept_of(wait)->err = err;
-	keep_store(&kept_of(wait)->state, KEEP_WAIT_SETTLED);
+	rf_store_kept(&kept_of(wait)->state, KEEP_WAIT_SETTLED);
 	if (wait->fuse)
 		fuse_reply_err(wait->fuse, -err);
 	fs->parked--;

@@ -52,7 +52,7 @@ static void take(struct request *r, uint64_t unique, uint32_t part)
 	kept = &r->fs->keep->requests[once->free[--once->free_count]];
 	memset(kept, 0, sizeof(*kept));
 	kept->part = part;
-	keep_store(&kept->unique, unique);
+	rf_store_kept(&kept->unique, unique);
 	r->kept = kept;
 }
 
@@ -60,7 +60,7 @@ static void give(struct fs *fs, struct keep_request *kept)
 {
 	struct once *once = &fs->once;
 
-	keep_store(&kept->unique, 0);
+	rf_store_kept(&kept->unique, 0);
 	once->free[once->free_count++] =
 		(uint16_t)(kept - fs->keep->requests);
 }
@@ -71,7 +71,7 @@ static void next_step(struct keep_request *kept, uint32_t done, uint32_t size)
 	uint32_t next = !kept->step;
 
 	kept->steps[next] = (struct keep_step){ .done = done, .size = size };
-	keep_store(&kept->step, next);
+	rf_store_kept(&kept->step, next);
 }
 
 void once_init(struct fs *fs)
@@ -194,13 +194,13 @@ void once_answered(struct request *r, const struct rf_dec *reply)
 	if (size > KEEP_REPLY_MAX)
 		return;
 	memcpy(kept->reply, reply->base, size);
-	keep_store(&kept->reply_size, size);
+	rf_store_kept(&kept->reply_size, size);
 }
 
 void once_opened(struct request *r, const struct file *file)
 {
 	if (r->kept)
-		keep_store(&r->kept->fh, file_fh(file));
+		rf_store_kept(&r->kept->fh, file_fh(file));
 	files_keep(&r->fs->files, file);
 }
 
@@ -210,7 +210,7 @@ void once_end(struct request *r)
 	struct request *whole = r->whole;
 
 	if (whole && whole->kept && kept->part)
-		keep_store(&whole->kept->parts_ended,
+		rf_store_kept(&whole->kept->parts_ended,
 			   whole->kept->parts_ended |
 				   UINT64_C(1) << (kept->part - 1));
 	r->kept = NULL;
@@ -221,12 +221,12 @@ void once_release(struct request *r, const struct inode *inode, uint32_t open)
 {
 	/* Of an open that nobody wanted: its record goes on as this one. */
 	if (r->kept)
-		keep_store(&r->kept->unique, 0);
+		rf_store_kept(&r->kept->unique, 0);
 	else
 		take(r, 0, 0);
 	r->kept->open = open;
 	r->kept->inode = inode->item.index;
-	keep_store(&r->kept->unique, KEEP_RELEASE);
+	rf_store_kept(&r->kept->unique, KEEP_RELEASE);
 }
 
 /* ---- writes ------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ void once_whole(struct request *r, uint32_t part_size)
 	if (!r->kept)
 		take(r, r->unique, 0);
 	r->goes_again = false;
-	keep_store(&r->kept->part_size, part_size);
+	rf_store_kept(&r->kept->part_size, part_size);
 }
 
 void once_part(struct request *part, const struct request *whole,
@@ -284,7 +284,7 @@ void once_stopped(const struct request *whole, uint64_t at, int err)
 		return;
 	kept->stopped_at = at;
 	kept->stop_err = err;
-	keep_store(&kept->was_stopped, 1);
+	rf_store_kept(&kept->was_stopped, 1);
 }
 
 /* ---- the kernel ---------------------------------------------------------------- */
@@ -333,7 +333,7 @@ void once_read(struct fs *fs, const struct fuse_in_header *in)
 		return;
 	at = find_unanswered(fs->keep, in->unique, 0);
 	if (at)
-		keep_store(at, in->unique);
+		rf_store_kept(at, in->unique);
 }
 
 void once_replied(struct fs *fs, uint64_t unique)
@@ -344,7 +344,7 @@ void once_replied(struct fs *fs, uint64_t unique)
 		return;
 	at = find_unanswered(fs->keep, unique, unique);
 	if (at)
-		keep_store(at, 0);
+		rf_store_kept(at, 0);
 }
 
 unsigned int once_fail_all(struct keep *keep, int fuse_fd)

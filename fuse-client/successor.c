@@ -42,7 +42,7 @@ static int restore_releases(struct fs *fs)
 			file->is_released = true;
 			files_keep(&fs->files, file);
 		}
-		keep_store(&kept->unique, 0);
+		rf_store_kept(&kept->unique, 0);
 	}
 	return 0;
 }

@@ -47,6 +47,11 @@
 
 struct rf_client;	/* one channel of one session */
 
+/* Store into memory that another process reads after our death: after all that was
+ * stored before, and at once. */
+#define rf_store_kept(at, value) \
+	__atomic_store_n((at), (value), __ATOMIC_RELEASE)
+
 /*
  * What another process needs to go on with a session when this one has died:
  * kept up to date by the client, in the caller's memory, which outlives it.

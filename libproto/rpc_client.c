@@ -312,13 +312,12 @@ static void free_client(struct rf_client *client)
 			rf_pool_put(client->recvs[i].buf);
 	if (client->own_buf)
 		rf_pool_put(client->own_buf);
-	client->own_buf = NULL;
 	free(client->recvs);
 	free(client->slots);
 	free(client->batch);
 	free(client->free[RF_SLOT_NORMAL].slots);
 	free(client->free[RF_SLOT_CONTROL].slots);
-	client->recvs = NULL;
+	free(client);
 }
 
 /* What closed() will tell, from what we know and what the endpoint says. */
@@ -345,7 +344,6 @@ static void end_client(struct rf_client *client, int err)
 	/* The caller learns it before a put wakes one of its requests. */
 	client->events.closed(client, err, client->reason);
 	free_client(client);
-	free(client);
 }
 
 static void end_aborted(struct rf_task *task)
@@ -576,7 +574,6 @@ static int make_client(const struct rf_client_config *config,
 		err = get_buffers(client);
 	if (err) {
 		free_client(client);
-		free(client);
 		return err;
 	}
 	*out = client;
@@ -595,7 +592,6 @@ int rf_client_open(const struct rf_client_config *config,
 	err = rf_client_connect(client);
 	if (err) {
 		free_client(client);
-		free(client);
 		return err;
 	}
 	*out = client;

@@ -115,13 +115,6 @@ struct rf_client {
 	struct rf_client_stats stats;
 };
 
-/*
- * Store into memory that is read after our death: after all that was stored
- * before, and at once.
- */
-#define rf_store_kept(at, value) \
-	__atomic_store_n((at), (value), __ATOMIC_RELEASE)
-
 /* Close because of err; the first reason counts.  Logs what breaks the rules. */
 void rf_client_fail(struct rf_client *client, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -103,6 +103,24 @@ void greet_refuse_late(struct greeting *greeting)
 
 /* ---- checks: true, or a refusal was set --------------------------------- */
 
+/* Does the server take anybody in? */
+bool greet_is_open(struct greeting *greeting)
+{
+	const struct server *server = greeting->server;
+
+	if (server->is_draining)
+		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
+			     "down");
+	/* A session could not be recorded, and its changes not be stored. */
+	else if (store_has_failed(server->store))
+		greet_refuse(greeting, RF_ST_IO, "the disk of the server has "
+			     "failed: it lets nobody in until it was seen to "
+			     "and the server started again");
+	else
+		return true;
+	return false;
+}
+
 bool greet_user_may_come(struct greeting *greeting)
 {
 	struct sockaddr_storage local, peer;
@@ -278,20 +296,13 @@ static void on_hello(struct rf_greeter *greeter, const struct rf_hello *hello,
 
 	greeting->has_said_hello = true;
 	greeting->hello = *hello;
-	if (greeting->server->is_draining) {
-		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
-			    "down");
-		greet_send_refusal(greeting);
-	} else if (store_has_failed(greeting->server->store)) {
-		greet_refuse(greeting, RF_ST_IO, GREET_DISK_FAILED);
-		greet_send_refusal(greeting);
-	} else if (may_come(greeting, hello, message, size, &is_wrong_key)) {
+	if (greet_is_open(greeting) &&
+	    may_come(greeting, hello, message, size, &is_wrong_key))
 		take_hello(greeting);
-	} else if (is_wrong_key) {
+	else if (is_wrong_key)
 		greet_refuse_late(greeting);
-	} else {
+	else
 		greet_send_refusal(greeting);
-	}
 }
 
 static void ask_again(struct rf_task *task)

@@ -29,10 +29,6 @@ struct greeting {
 
 void greet_end(struct greeting *greeting);
 
-/* A session could not be recorded, and its changes not be stored. */
-#define GREET_DISK_FAILED "the disk of the server has failed: it lets nobody " \
-	"in until it was seen to and the server started again"
-
 /* Choose a refusal, then send it; late: later each time. */
 __attribute__((format(printf, 3, 4)))
 void greet_refuse(struct greeting *greeting, enum rf_status status,
@@ -41,6 +37,7 @@ void greet_send_refusal(struct greeting *greeting);
 void greet_refuse_late(struct greeting *greeting);
 
 /* Checks: true or not NULL, or a refusal was chosen. */
+bool greet_is_open(struct greeting *greeting);
 bool greet_user_may_come(struct greeting *greeting);
 bool greet_key_is_there(struct greeting *greeting, uint16_t flags);
 const struct export *greet_export(struct greeting *greeting, const char *name);

@@ -52,12 +52,9 @@ static struct session *admissible(struct greeting *greeting,
 	struct server *server = greeting->server;
 	struct session *session = NULL;
 
-	if (server->is_draining)
-		greet_refuse(greeting, RF_ST_SHUTDOWN, "the server is going "
-			     "down");
-	else if (store_has_failed(server->store))
-		greet_refuse(greeting, RF_ST_IO, GREET_DISK_FAILED);
-	else if (greeting->resume.version != RF_PROTOCOL_VERSION)
+	if (!greet_is_open(greeting))
+		return NULL;
+	if (greeting->resume.version != RF_PROTOCOL_VERSION)
 		greet_refuse(greeting, RF_ST_BAD_VERSION, "this server speaks "
 			     "version %d", RF_PROTOCOL_VERSION);
 	else if (!greet_key_is_there(greeting, greeting->resume.flags))

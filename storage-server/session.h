@@ -212,7 +212,8 @@ void session_release_all(struct session *session);
 void session_release(struct session *session, uint32_t id);
 /* An open that the session had before a restart is there again.  0 also if it
  * is already, or if it was released by a RELEASE that the client will send again,
- * and its place is another's; -ESTALE, -EBADF (its place is taken), -EMFILE, -ENFILE, -ENOMEM. */
+ * and its place is another's; -ESTALE, -EBADF (its place is taken), -EMFILE,
+ * -ENFILE, -ENOMEM. */
 int session_reclaim(struct session *session, const struct open_proof *open);
 /* Of requests: an open that a worker's operation needs. */
 void session_open_put(struct session *session, uint32_t id);

@@ -12,6 +12,18 @@
 
 static uint64_t chance_state;
 
+unsigned int wire_number(const char *variable, unsigned int otherwise)
+{
+	const char *text = getenv(variable);
+
+	return text ? (unsigned int)strtoul(text, NULL, 10) : otherwise;
+}
+
+void wire_chance_seed(uint64_t seed)
+{
+	chance_state = seed;
+}
+
 /* Call first in each test that uses chance. */
 void wire_chance_start(const char *test)
 {

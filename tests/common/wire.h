@@ -16,9 +16,14 @@
 
 enum { WIRE_BUFFER_SIZE = 65536 };
 
+/* A number in the environment. */
+unsigned int wire_number(const char *variable, unsigned int otherwise);
+
 /* ---- chance: the seed is printed, RF_SEED sets it ------------------------ */
 
 void wire_chance_start(const char *test);
+/* Instead, for a test that has and prints seeds of its own. */
+void wire_chance_seed(uint64_t seed);
 uint64_t wire_chance(void);
 uint64_t wire_chance_below(uint64_t limit);
 

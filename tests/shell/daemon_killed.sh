@@ -11,17 +11,7 @@ mount_at "$N"
 other=$CLIENT_PID
 M=$T/mnt
 mount_at "$M"
-supervisor=$CLIENT_PID
 
-# The pid, once there is one: between two daemons there is none.
-daemon=
-has_daemon() {
-	daemon=$(daemon_of "$supervisor")
-	[ -n "$daemon" ]
-}
-is_another() {
-	has_daemon && [ "$daemon" != "$1" ]
-}
 # Returns when another serves.
 kill_daemon() {
 	local killed
@@ -158,6 +148,6 @@ say "$kills kills, $(lines) lines"
 exec 3<&- 4>&-
 wait_until "the daemon" has_daemon
 kill -KILL "$daemon"
-umount_at "$M" "$supervisor"
+umount_at "$M"
 umount_at "$N" "$other"
 stop_server

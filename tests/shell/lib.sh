@@ -230,6 +230,17 @@ daemon_of() {
 	tr -d ' ' <"/proc/$1/task/$1/children"
 }
 
+# Of the mount that was made last: in $daemon, once there is one; between two
+# daemons there is none.
+daemon=
+has_daemon() {
+	daemon=$(daemon_of "$CLIENT_PID")
+	[ -n "$daemon" ]
+}
+is_another() { # DAEMON
+	has_daemon && [ "$daemon" != "$1" ]
+}
+
 # umount_at DIR [PID]: the client (CLIENT_PID) must end with exit status 0.
 umount_at() {
 	local pid=${2:-$CLIENT_PID}

@@ -8,14 +8,6 @@ command -v prlimit >/dev/null || skip "prlimit is not installed"
 
 start_server
 M=$T/mnt
-daemon=
-has_daemon() {
-	daemon=$(daemon_of "$CLIENT_PID")
-	[ -n "$daemon" ]
-}
-is_another() {
-	has_daemon && [ "$daemon" != "$1" ]
-}
 
 # ---- upgrade --------------------------------------------------------------------
 

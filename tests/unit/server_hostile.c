@@ -483,6 +483,7 @@ static void run_peer(unsigned int seed)
 	printf("RF_SEED=%u\n", seed);
 	fflush(stdout);
 	srand(seed);
+	wire_chance_seed(seed);
 	raws_init(&rig, &raws);
 	raws.took = took;
 	known_count = open_count = grant_count = 0;
@@ -496,28 +497,20 @@ static void run_peer(unsigned int seed)
 	cr_assert_eq(look_at_sentinel().change, sentinel_attr.change);
 }
 
-static unsigned int number_of(const char *variable, unsigned int otherwise)
-{
-	const char *text = getenv(variable);
-
-	return text ? (unsigned int)strtoul(text, NULL, 10) : otherwise;
-}
-
 Test(server_hostile, a_peer_that_says_anything_harms_nobody)
 {
-	unsigned int seed = number_of("RF_SEED", getenv("LONG") ?
+	unsigned int seed = wire_number("RF_SEED", getenv("LONG") ?
 				      (unsigned int)time(NULL) : SEED);
-	unsigned int count = number_of("RF_PEERS", getenv("LONG") ? PEERS_LONG
+	unsigned int count = wire_number("RF_PEERS", getenv("LONG") ? PEERS_LONG
 							      : PEERS);
 
 	if (getenv("RF_SEED"))
-		count = number_of("RF_PEERS", 1);
+		count = wire_number("RF_PEERS", 1);
 	srig_init(&rig, "loop-virtual");
 	snprintf(rig.config.exports[0].path,
 		 sizeof(rig.config.exports[0].path), "public");
 	srig_set(&rig, "export", "private=/private");
 	srig_start(&rig);
-	wire_chance_start("server_hostile");
 	sclient_open(&rig, &good, "private");
 	sentinel = smake(&good, "sentinel", RW, &sentinel_open);
 	cr_assert_eq(swrite(&good, &sentinel, sentinel_open, 0, secret,

@@ -691,20 +691,28 @@ Test(server_locks, an_unlock_that_splits_has_a_reserve, .timeout = 60)
 
 enum { CROWD = 1000, MANY = 4000 };
 
-/* Each of the crowd is compared with many ranges, again and again. */
-Test(server_locks, a_crowd_that_waits_does_not_hold_up_others, .timeout = 60)
+/* One has locked many ranges, a crowd waits for the last of them; the first is
+ * unlocked. */
+static void crowd_waits(void)
 {
-	struct lock_request r;
-	unsigned int turns = 0;
+	struct lock_request r = want(1, 1, 0, 0, true);
 
-	begin();
 	for (uint64_t i = 0; i < MANY; i++)
 		cr_assert_eq(set_at_once(want(1, 1, 2 * i, 2 * i, true)), 0);
 	for (uint64_t i = 0; i < CROWD; i++)
 		cr_assert_eq(set_waiting(want(1, 2 * i, 2 * MANY - 2,
 					      2 * MANY - 2, true), i + 1), 1);
-	r = want(1, 1, 0, 0, true);
 	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+}
+
+/* Each of the crowd is compared with many ranges, again and again. */
+Test(server_locks, a_crowd_that_waits_does_not_hold_up_others, .timeout = 60)
+{
+	struct lock_request r = want(1, 1, 0, 0, true);
+	unsigned int turns = 0;
+
+	begin();
+	crowd_waits();
 	cr_assert_leq(locks.wake_steps, LOCK_STEPS_MAX + 2 * MANY);
 	cr_assert(locks_are_unfinished(&locks));
 	while (locks_are_unfinished(&locks)) {
@@ -730,16 +738,8 @@ Test(server_locks, a_crowd_that_waits_does_not_hold_up_others, .timeout = 60)
 /* One of them goes while it is the next to be looked at. */
 Test(server_locks, who_is_next_may_go, .timeout = 60)
 {
-	struct lock_request r;
-
 	begin();
-	for (uint64_t i = 0; i < MANY; i++)
-		cr_assert_eq(set_at_once(want(1, 1, 2 * i, 2 * i, true)), 0);
-	for (uint64_t i = 0; i < CROWD; i++)
-		cr_assert_eq(set_waiting(want(1, 2 * i, 2 * MANY - 2,
-					      2 * MANY - 2, true), i + 1), 1);
-	r = want(1, 1, 0, 0, true);
-	cr_assert_eq(locks_clear(&locks, &sessions[1], &r), 0);
+	crowd_waits();
 	cr_assert(locks_are_unfinished(&locks));
 	for (uint64_t i = 0; i < CROWD; i++)
 		cr_assert_eq(locks_cancel(&locks, &sessions[0], i + 1),

@@ -1120,19 +1120,12 @@ static void print_file(const char *path)
 		fclose(in);
 }
 
-static unsigned int number_of(const char *variable, unsigned int otherwise)
-{
-	const char *text = getenv(variable);
-
-	return text ? (unsigned int)strtoul(text, NULL, 10) : otherwise;
-}
-
 static void try_plans(void)
 {
 	/* The same few each time, unless LONG is set: what is new is for who looks. */
-	unsigned int seed = number_of("RF_SEED", getenv("LONG") ?
+	unsigned int seed = wire_number("RF_SEED", getenv("LONG") ?
 				      (unsigned int)time(NULL) : SEED);
-	unsigned int count = number_of("RF_PLANS", getenv("LONG") ? PLANS_LONG
+	unsigned int count = wire_number("RF_PLANS", getenv("LONG") ? PLANS_LONG
 							      : PLANS);
 	char dir[] = "/tmp/rdmafs-plans-XXXXXX", path[64], log[64];
 	static struct plan made;
