@@ -554,8 +554,13 @@ static uint32_t write_flags(const struct fuse_write_in *in)
 {
 	uint32_t flags = 0;
 
-	/* Written back from a mapping: some open's flags, not the writer's. */
-	if (in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE))
+	/*
+	 * Written back from a mapping: some open's flags, not the writer's, and
+	 * another mount may have made the file shorter meanwhile.
+	 */
+	if (in->write_flags & FUSE_WRITE_CACHE)
+		flags |= RF_WRITE_INSIDE;
+	else if (in->flags & O_APPEND)
 		flags |= RF_WRITE_APPEND;
 	if (in->write_flags & FUSE_WRITE_KILL_SUIDGID)
 		flags |= RF_WRITE_KILL_PRIV;

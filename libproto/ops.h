@@ -299,7 +299,8 @@ enum rf_write_flags {
 	RF_WRITE_DSYNC = 1 << 2,
 	RF_WRITE_KILL_PRIV = 1 << 3,	/* writer lacks CAP_FSETID */
 	RF_WRITE_PART = 1 << 4,		/* a hint: of a larger one */
-	RF_WRITE_ALL = (1 << 5) - 1,
+	RF_WRITE_INSIDE = 1 << 5,	/* never grows the file */
+	RF_WRITE_ALL = (1 << 6) - 1,
 };
 
 enum rf_falloc {

@@ -52,22 +52,25 @@ static int check_crcs(struct exec *e)
 	return 0;
 }
 
-static int store_pieces(struct exec *e, uint64_t offset)
+/* Up to work.size, which may be less than there is. */
+static int store_pieces(struct exec *e)
 {
 	const rf_pieces_t *pieces = &e->args.write.pieces;
+	uint64_t done = 0;
 
 	for (unsigned int i = 0; i < pieces->count; i++) {
 		const struct rf_piece *piece = &pieces->v[i];
+		uint64_t size = rf_min_u64(piece->size, e->work.size - done);
 		int err = object_write(e->objects[0],
-				       exec_piece_data(e, piece), piece->size,
-				       offset);
+				       exec_piece_data(e, piece), size,
+				       e->work.offset + done);
 
 		if (err) {
 			if (i > 0)	/* others were stored */
 				object_note_rest(e->objects[0]);
 			return err;
 		}
-		offset += piece->size;
+		done += size;
 	}
 	return 0;
 }
@@ -87,9 +90,9 @@ static int write_work(struct exec *e)
 	if (err)
 		return err;
 	if (data->size > 0)
-		return object_write(e->objects[0], data->bytes, data->size,
+		return object_write(e->objects[0], data->bytes, e->work.size,
 				    e->work.offset);
-	return store_pieces(e, e->work.offset);
+	return store_pieces(e);
 }
 
 /* As asked, by the WRITE or its open, or for all. */
@@ -153,7 +156,7 @@ static int write_done(struct exec *e)
 	if (!err)
 		err = sync_written(e);
 	results->offset = e->work.offset;
-	results->size = (uint32_t)e->work.size;
+	results->size = (uint32_t)write_size(&e->args.write);
 	return exec_stale(err);
 }
 
@@ -166,6 +169,26 @@ static int store_here(struct exec *e)
 	return write_done(e);
 }
 
+/*
+ * Pages of a mapping that others have cut off meanwhile stay cut off.  False:
+ * that is all of them.
+ */
+static bool keep_inside(struct exec *e, const rf_attr_t *attr)
+{
+	struct rf_write_results *results = &e->results.write;
+	uint64_t offset = e->args.write.offset;
+	uint64_t room = attr->size > offset ? attr->size - offset : 0;
+
+	e->work.size = rf_min_u64(e->work.size, room);
+	if (e->work.size > 0)
+		return true;
+	results->offset = offset;
+	results->size = (uint32_t)write_size(&e->args.write);
+	results->change_before = attr->change;
+	results->attr = *attr;
+	return false;
+}
+
 static int write_marked(struct exec *e)
 {
 	const struct rf_write_args *args = &e->args.write;
@@ -176,6 +199,8 @@ static int write_marked(struct exec *e)
 
 	if (err)
 		return exec_stale(err);
+	if (args->flags & RF_WRITE_INSIDE && !keep_inside(e, &attr))
+		return 0;
 	e->work.offset = args->flags & RF_WRITE_APPEND ? attr.size
 						       : args->offset;
 	if (e->work.size > STORE_SIZE_MAX ||
@@ -214,6 +239,9 @@ int exec_op_write(struct exec *e)
 	if (!err && e->work.size > e->session->limits.block_max)
 		err = -EINVAL;
 	if (!err && args->data.size > e->session->limits.inline_max)
+		err = -EINVAL;
+	if (!err && args->flags & RF_WRITE_INSIDE &&
+	    args->flags & RF_WRITE_APPEND)
 		err = -EINVAL;
 	e->work.err = err;
 	return exec_hold(e, &args->pieces, err ? exec_refuse : write_held);

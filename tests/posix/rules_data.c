@@ -546,6 +546,36 @@ static void mappings_across_truncate(void)
 	close(fd);
 }
 
+/* Stores that were not written back yet don't bring it back. */
+static void what_is_cut_off_under_a_mapping_stays_off(void)
+{
+	char *mem, bytes[2] = "xx";
+	int fd, other;
+
+	MUST(put_file(a("f"), 3 * PAGE, 0644));
+	fd = (int)MUST(open(a("f"), O_RDWR));
+	other = (int)MUST(open(b("f"), O_RDWR));
+	mem = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	TRUE(mem != MAP_FAILED);
+	mem[PAGE + 5] = 'n';
+	mem[PAGE + 20] = 'n';
+	mem[2 * PAGE] = 'n';
+	MUST(ftruncate(other, PAGE + 10));
+	MUST(msync(mem, 3 * PAGE, MS_SYNC));
+	EQUAL(stat_of(b("f")).st_size, PAGE + 10);
+	EQUAL(stat_of(a("f")).st_size, PAGE + 10);
+	EQUAL(pread(other, bytes, 1, PAGE + 5), 1);
+	EQUAL(bytes[0], 'n');
+	MUST(ftruncate(other, 3 * PAGE));
+	EQUAL(pread(other, bytes, 1, PAGE + 20), 1);
+	EQUAL(pread(fd, bytes + 1, 1, 2 * PAGE), 1);
+	EQUAL(bytes[0], 0);
+	EQUAL(bytes[1], 0);
+	munmap(mem, 3 * PAGE);
+	close(other);
+	close(fd);
+}
+
 /* ---- programs ------------------------------------------------------------- */
 
 static int copy_program(const char *from, const char *to)
@@ -694,6 +724,7 @@ static const struct rule rules[] = {
 	RULE(copies),
 	RULE(mappings_and_calls_agree),
 	RULE(mappings_across_truncate),
+	RULE(what_is_cut_off_under_a_mapping_stays_off),
 	RULE(programs_run),
 	RULE(a_program_that_is_written_does_not_run),
 	RULE(statfs_counts_what_is_written),

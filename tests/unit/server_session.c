@@ -354,6 +354,32 @@ SCENARIO(appends_go_to_the_end_wherever_they_say)
 	end();
 }
 
+SCENARIO(a_write_that_stays_inside_does_not_grow_the_file)
+{
+	rf_handle_t handle;
+	uint64_t change;
+	uint32_t open;
+	char out[20];
+
+	begin(scheme);
+	handle = smake(&client, "a", RW, &open);
+	OK(&handle, OP_WRITE(open, 0, 0, "01234", 5));
+	OK(&handle, OP_WRITE(open, 3, RF_WRITE_INSIDE, "abcd", 4));
+	cr_assert_eq(SRES(&call, 0, write).size, 4);
+	cr_assert_eq(SRES(&call, 0, write).attr.size, 5);
+	change = SRES(&call, 0, write).attr.change;
+	OK(&handle, OP_WRITE(open, 5, RF_WRITE_INSIDE, "efg", 3));
+	cr_assert_eq(SRES(&call, 0, write).size, 3);
+	cr_assert_eq(SRES(&call, 0, write).attr.size, 5);
+	cr_assert_eq(SRES(&call, 0, write).change_before, change);
+	cr_assert_eq(SRES(&call, 0, write).attr.change, change);
+	cr_assert_eq(sread(&client, &handle, open, 0, 20, out), 5);
+	cr_assert_arr_eq(out, "012ab", 5);
+	FAILS(INVAL, &handle,
+	      OP_WRITE(open, 0, RF_WRITE_INSIDE | RF_WRITE_APPEND, "x", 1));
+	end();
+}
+
 SCENARIO(appends_in_flight_do_not_overwrite_each_other)
 {
 	enum { APPENDS = 12, SIZE = 4000 };
