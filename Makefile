@@ -37,6 +37,8 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 \
 	$(WARN) $(if $(filter 1,$(WERROR)),-Werror) $(CFLAGS) \
 	-fno-omit-frame-pointer -MMD -MP $(SAN_FLAGS) $(PKG_CFLAGS)
 ALL_LDFLAGS = -pthread $(LDFLAGS) $(SAN_FLAGS)
+# A hundred test programs: gold takes a third of the time for each.
+TEST_LDFLAGS = $(ALL_LDFLAGS) $(if $(wildcard /usr/bin/ld.gold),-fuse-ld=gold)
 ifneq ($(SAN),)
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 endif
@@ -74,7 +76,7 @@ CLIENT_A := $(BUILD)/libclient.a
 # tests/unit/NAME.c and tests/fabric/NAME.c are one Criterion program each;
 # tests/common/*.c is linked into each of them; tests/bench/NAME.c and
 # tests/tools/NAME.c are plain programs; tests/fuzz/NAME.c are libFuzzer targets.
-UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c tests/mount/*.c)
+UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
@@ -116,7 +118,7 @@ $(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
 
 $(UNIT): $(BUILD)/%: $(BUILD)/%.o $(COMMON_OBJ) $(SERVER_A) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(TEST_LIBS)
+	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^ $(TEST_LIBS)
 
 # What stands before libc: linked into a test, or loaded into a program.
 $(BUILD)/tests/unit/server_disk: $(BUILD)/tests/preload/bad_disk.o
@@ -127,19 +129,19 @@ $(BUILD)/%.so: %.c
 
 # Allocations of our own code fail there.
 $(BUILD)/tests/unit/server_memory: \
-	ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc
+	TEST_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc
 
 $(FILL_STORE): %: %.o $(SERVER_A) $(LIB_A)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 
 $(filter-out $(FILL_STORE),$(TOOLS)): $(BUILD)/%: $(BUILD)/%.o $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
+	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
 $(POSIX): $(BUILD)/%: $(BUILD)/%.o $(POSIX_OBJ)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^
 
 # Fuzzers are built whole by clang, apart from the other objects.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
