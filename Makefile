@@ -184,6 +184,9 @@ bench-rdma: tools
 install: all
 	install -D -m 755 $(BUILD)/rdmafs $(DESTDIR)$(PREFIX)/bin/rdmafs
 	install -D -m 755 $(BUILD)/rdmafsd $(DESTDIR)$(PREFIX)/sbin/rdmafsd
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@RDMAFSD@|$(PREFIX)/sbin/rdmafsd|' storage-server/rdmafsd.service.in \
+		>$(DESTDIR)$(PREFIX)/lib/systemd/system/rdmafsd.service
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/rdmafs $(DESTDIR)/sbin/mount.rdmafs
 	ln -sf $(PREFIX)/bin/rdmafs $(DESTDIR)/sbin/mount.fuse.rdmafs
