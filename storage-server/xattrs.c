@@ -9,6 +9,7 @@
 #include "store_impl.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -187,6 +188,21 @@ static int exists(struct txn *txn, const struct inode *inode, const void *key,
 	return 1;
 }
 
+/* Is it there with just this value?  Then, as on ext4, no time moves. */
+static bool has_value(struct txn *txn, const void *key, size_t key_size,
+		      const void *value, size_t size)
+{
+	struct txn_value old;
+	bool is_same;
+
+	if (txn_get(txn, ENGINE_NAMES, key, key_size, &old))
+		return false;
+	is_same = old.size == size &&
+		  (size == 0 || memcmp(old.bytes, value, size) == 0);
+	txn_release(&old);
+	return is_same;
+}
+
 static int find_to_change(struct txn *txn, const struct cred *cred,
 			  uint64_t inode, const rf_name_t *name,
 			  struct slot **slot)
@@ -239,6 +255,8 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	found = exists(txn, &slot->inode, key, key_size);
 	err = found < 0 ? found :
 	      check_set(&slot->inode, name, flags, found);
+	if (!err && found && has_value(txn, key, key_size, value, size))
+		return 0;
 	if (!err)
 		err = txn_put(txn, ENGINE_NAMES, key, key_size, value, size);
 	if (err)

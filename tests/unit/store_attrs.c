@@ -280,6 +280,28 @@ STORE_TEST(an_attribute_is_set_replaced_listed_and_removed)
 	cr_assert_eq(list_x(&user, out, 64), 11);
 }
 
+static uint64_t change_of_file(void)
+{
+	rf_attr_t attr;
+
+	cr_assert_eq(getattr(store, file, &attr), 0);
+	return attr.change;
+}
+
+STORE_TEST(the_value_that_it_has_is_no_change)
+{
+	uint64_t before;
+
+	cr_assert_eq(set_x(&user, "user.a", "one", 0), 0);
+	cr_assert_eq(set_x(&user, "user.empty", "", 0), 0);
+	before = change_of_file();
+	cr_assert_eq(set_x(&user, "user.a", "one", XATTR_REPLACE), 0);
+	cr_assert_eq(set_x(&user, "user.empty", "", 0), 0);
+	cr_assert_eq(change_of_file(), before);
+	cr_assert_eq(set_x(&user, "user.a", "One", 0), 0);
+	cr_assert_gt(change_of_file(), before);
+}
+
 STORE_TEST(each_name_space_has_its_own_rule)
 {
 	char out[64];
