@@ -178,7 +178,7 @@ static void pipes_and_sendfile(void)
 
 /* ---- appends -------------------------------------------------------------- */
 
-enum { LINES = 600 };
+enum { LINES = 1000 };
 
 /* Every line is there once and whole, in its writer's order. */
 static void check_lines(const char *path, unsigned int writers)
@@ -236,20 +236,27 @@ static void appends_at_once(void)
 
 static void small_appends_by_one_descriptor(void)
 {
+	enum { WRITES = 10000, END = 3 * WRITES };
+	static char bytes[END + 100], wanted[8];
 	int fd = (int)MUST(open(a("f"), O_WRONLY | O_APPEND | O_CREAT, 0644));
-	char bytes[3];
-	int in;
+	int in = (int)MUST(open(b("f"), O_RDONLY));
 
-	for (int i = 0; i < 3000; i++)
-		if (write(fd, "abc", 3) != 3)
+	for (int i = 0; i < WRITES; i++) {
+		snprintf(wanted, sizeof(wanted), "%03d", i % 1000);
+		if (write(fd, wanted, 3) != 3)
 			MUST(-1);
+	}
 	EQUAL(pwrite(fd, "end", 3, 0), 3);	/* Linux appends this, too */
-	EQUAL(lseek(fd, 0, SEEK_CUR), 9000);
+	EQUAL(lseek(fd, 0, SEEK_CUR), END);
 	close(fd);
-	EQUAL(stat_of(b("f")).st_size, 9003);
-	in = (int)MUST(open(b("f"), O_RDONLY));
-	EQUAL(pread(in, bytes, 3, 9000), 3);
-	TRUE(memcmp(bytes, "end", 3) == 0);
+	EQUAL(stat_of(b("f")).st_size, END + 3);
+	EQUAL(pread(in, bytes, sizeof(bytes), 0), END + 3);
+	for (int i = 0; i < WRITES; i++) {
+		snprintf(wanted, sizeof(wanted), "%03d", i % 1000);
+		if (!TRUE(memcmp(bytes + 3 * i, wanted, 3) == 0))
+			break;
+	}
+	TRUE(memcmp(bytes + END, "end", 3) == 0);
 	close(in);
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# This repository is cloned onto the mount, checked by git, changed, and built.
+# This repository is cloned onto the mount, checked by git, changed, and built; and
+# thousands of objects are committed, packed, cloned and checked out there.
 . "$(dirname "$0")/lib.sh"
 command -v git >/dev/null || skip "git is not installed"
 git -C "$ROOT" -c safe.directory='*' rev-parse HEAD >/dev/null 2>&1 ||
@@ -22,10 +23,22 @@ equal "$(git status --porcelain)" "" "git status after a clone"
 
 git checkout -q -b work
 printf 'more\n' >>README.md
-git add README.md
+for ((i = 0; i < 3000; i++)); do
+	[ $((i % 100)) -ne 0 ] || mkdir -p many/$((i / 100))
+	printf 'number %d\n' $i >many/$((i / 100))/$i
+done
+git add README.md many
 git commit -q -m change
 git gc -q
 git fsck --full
+git clone -q --no-hardlinks . "$M/second"
+git -C "$M/second" fsck --full
+equal "$(git -C "$M/second" ls-files many | wc -l)" 3000 "files of the second clone"
+equal "$(git -C "$M/second" status --porcelain)" "" "git status of the second clone"
+git checkout -q -
+[ ! -e many ] || fail "a checkout left files behind"
+git checkout -q work
+equal "$(git status --porcelain)" "" "git status after checkouts"
 git checkout -q -
 git branch -q -D work
 equal "$(git status --porcelain)" "" "git status after all"
