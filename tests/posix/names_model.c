@@ -49,7 +49,7 @@ static struct {
 
 static struct {
 	bool is_open;
-	bool is_path;			/* O_PATH */
+	bool is_untold;			/* to FUSE: O_PATH, a fifo */
 	bool is_file;			/* a regular one */
 	unsigned int actor, side;
 } slots[ACTOR_SLOTS];
@@ -446,7 +446,8 @@ static void note_open(const struct call *c, unsigned int actor,
 
 	model_call(actor, side, &fstat_call, &answer);
 	slots[c->slot].is_open = true;
-	slots[c->slot].is_path = c->flags & O_PATH;
+	slots[c->slot].is_untold = c->flags & O_PATH ||
+				   S_ISFIFO(answer.st.st_mode);
 	slots[c->slot].is_file = S_ISREG(answer.st.st_mode);
 	slots[c->slot].actor = actor;
 	slots[c->slot].side = side;
@@ -468,7 +469,7 @@ static void close_slot(unsigned int slot)
 /* FUSE does not tell us what is held without an open (CONSISTENCY.md). */
 static bool is_lost(const struct call *c)
 {
-	return slots[c->slot].is_path && c->code != CALL_CLOSE &&
+	return slots[c->slot].is_untold && c->code != CALL_CLOSE &&
 	       model_slot_is_nameless(c->slot);
 }
 
