@@ -274,17 +274,36 @@ static int command_mount(int argc, char **argv)
 	return start(&options);
 }
 
+static bool has_word(const char *list, const char *word)
+{
+	size_t size = strlen(word);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, word, size) == 0 &&
+		    (at[size] == '\0' || at[size] == ','))
+			return true;
+	}
+	return false;
+}
+
 static int parse_for_helper(struct mount_options *options, const char *list,
 			    char error[OPTIONS_ERROR_MAX])
 {
 	int err = options_parse(options, list, error);
 
-	if (err || !options->is_remount)
-		return err;
 	/* mount(8) gives a remount all that the mount is: what it leaves out is
 	 * asked for. */
-	options->allow_dev = options->allow_suid = true;
-	return options_parse(options, list, error);
+	if (!err && options->is_remount) {
+		options->allow_dev = options->allow_suid = true;
+		err = options_parse(options, list, error);
+	}
+	/* It puts its own words first, wherever they stood. */
+	if (has_word(list, "nodev"))
+		options->allow_dev = false;
+	if (has_word(list, "nosuid"))
+		options->allow_suid = false;
+	return err;
 }
 
 /*
