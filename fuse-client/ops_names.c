@@ -155,13 +155,14 @@ static void do_rmdir(fuse_req_t fuse, fuse_ino_t parent, const char *name)
 		request_call(r, &args, rmdir_answered);
 }
 
-/* 0, or -EINVAL for flags that we don't know (whiteouts). */
+/* 0, or -EINVAL for flags that we don't know. */
 static int rename_flags(unsigned int flags, uint32_t *out)
 {
 	*out = (flags & RENAME_NOREPLACE ? RF_RENAME_NOREPLACE : 0) |
-	       (flags & RENAME_EXCHANGE ? RF_RENAME_EXCHANGE : 0);
-	return flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE) ?
-		       -EINVAL : 0;
+	       (flags & RENAME_EXCHANGE ? RF_RENAME_EXCHANGE : 0) |
+	       (flags & RENAME_WHITEOUT ? RF_RENAME_WHITEOUT : 0);
+	return flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE |
+				       RENAME_WHITEOUT) ? -EINVAL : 0;
 }
 
 static void do_rename(fuse_req_t fuse, fuse_ino_t parent, const char *name,

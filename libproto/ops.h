@@ -330,7 +330,8 @@ enum rf_lock_flags {
 enum rf_rename_flags {
 	RF_RENAME_NOREPLACE = 1 << 0,
 	RF_RENAME_EXCHANGE = 1 << 1,
-	RF_RENAME_ALL = (1 << 2) - 1,
+	RF_RENAME_WHITEOUT = 1 << 2,	/* leave a device 0, 0 behind */
+	RF_RENAME_ALL = (1 << 3) - 1,
 };
 
 #endif /* RF_OPS_H */

@@ -126,11 +126,8 @@ int exec_op_mknod(struct exec *e)
 	case S_IFREG:
 	case S_IFIFO:
 	case S_IFSOCK:
-		break;
 	case S_IFCHR:
 	case S_IFBLK:
-		if (!exec_cred(e)->is_super)
-			return -EPERM;
 		break;
 	default:
 		return -EINVAL;

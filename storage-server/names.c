@@ -184,6 +184,8 @@ static int check_make(const struct cred *cred, const struct make_args *args,
 	case S_IFDIR:
 		return dir->nlink >= STORE_LINK_MAX ? -EMLINK : 0;
 	case S_IFCHR:
+		/* Device 0, 0 is none: a whiteout. */
+		return cred->is_super || args->rdev == 0 ? 0 : -EPERM;
 	case S_IFBLK:
 		return cred->is_super ? 0 : -EPERM;
 	case S_IFLNK:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names_rename.c - rename(2) with NOREPLACE and EXCHANGE
+ * names_rename.c - rename(2) with NOREPLACE, EXCHANGE and WHITEOUT
  *
  * Both names, both directories, the moved inode and the replaced one change in
  * one batch.  A directory is never moved below itself: its new place's parents
@@ -184,6 +184,18 @@ static int move(struct rename *r)
 	return 0;
 }
 
+static int leave_whiteout(struct rename *r)
+{
+	const struct make_args args = {
+		.dir = r->dir->inode.number,
+		.name = *r->name,
+		.mode = S_IFCHR,
+	};
+	rf_attr_t attr;
+
+	return txn_make(r->txn, r->cred, &args, &attr);
+}
+
 static int exchange(struct rename *r)
 {
 	int err = place(r, r->new_dir, r->new_name, r->source);
@@ -229,7 +241,8 @@ int txn_rename(struct txn *txn, const struct cred *cred, uint64_t dir,
 	};
 	int err;
 
-	if ((flags & ~(unsigned int)RF_RENAME_ALL) || flags == RF_RENAME_ALL)
+	if ((flags & ~(unsigned int)RF_RENAME_ALL) ||
+	    (r.is_exchange && flags != RF_RENAME_EXCHANGE))
 		return -EINVAL;
 	err = find_dirs(&r, dir, new_dir);
 	if (!err)
@@ -243,6 +256,8 @@ int txn_rename(struct txn *txn, const struct cred *cred, uint64_t dir,
 	if (err)
 		return err;
 	err = r.is_exchange ? exchange(&r) : move(&r);
+	if (!err && flags & RF_RENAME_WHITEOUT)
+		err = leave_whiteout(&r);
 	if (err)
 		return err;
 	slot_touch(r.source);

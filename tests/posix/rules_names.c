@@ -351,6 +351,37 @@ static void rename_flags(void)
 	EQUAL(stat_of(a("dir")).st_nlink, 2);
 }
 
+/* What overlayfs does in its upper directory. */
+static void whiteouts(void)
+{
+	struct stat st;
+
+	MUST(put_file(a("f"), 1, 0644));
+	if (rename2(b("f"), b("g"), RENAME_WHITEOUT)) {
+		EQUAL(errno, EINVAL);	/* tmpfs of old kernels */
+		return;
+	}
+	st = stat_of(a("f"));
+	EQUAL(st.st_mode, S_IFCHR);
+	EQUAL(st.st_rdev, 0);
+	EQUAL(stat_of(a("g")).st_size, 1);
+	FAILS(EEXIST, rename2(b("g"), b("f"),
+			      RENAME_WHITEOUT | RENAME_NOREPLACE));
+	FAILS(EINVAL, rename2(b("g"), b("f"),
+			      RENAME_WHITEOUT | RENAME_EXCHANGE));
+	MUST(rename2(b("g"), b("f"), RENAME_WHITEOUT));
+	EQUAL(stat_of(a("f")).st_size, 1);
+	EQUAL(stat_of(a("g")).st_mode, S_IFCHR);
+	MUST(unlink(b("g")));
+	if (geteuid() != 0)
+		return;
+	MUST(chmod(a(""), 0777));
+	become(ALICE);
+	MUST(mknod(b("w"), S_IFCHR | 0600, 0));
+	FAILS(EPERM, mknod(b("x"), S_IFBLK | 0600, 0));
+	become(0);
+}
+
 static void a_moved_directory_has_another_parent(void)
 {
 	ino_t parent;
@@ -833,6 +864,7 @@ static const struct rule rules[] = {
 	RULE(a_file_lives_on_while_open),
 	RULE(an_open_file_may_be_moved_and_replaced),
 	RULE(rename_flags),
+	RULE(whiteouts),
 	RULE(a_moved_directory_has_another_parent),
 	RULE(other_file_systems),
 	ROOT_RULE(sticky_directories),

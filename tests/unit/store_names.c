@@ -331,6 +331,31 @@ STORE_TEST(exchange_swaps_two_names)
 		     -EINVAL);
 }
 
+STORE_TEST(a_whiteout_takes_the_name_that_was_left)
+{
+	uint64_t file, dir;
+	rf_attr_t attr;
+
+	cr_assert_eq(make(store, top, "f", S_IFREG, &file), 0);
+	cr_assert_eq(make(store, top, "d", S_IFDIR | 0755, &dir), 0);
+	cr_assert_eq(rename_as(store, &root_cred, top, "f", dir, "g",
+			       RF_RENAME_WHITEOUT), 0);
+	cr_assert_eq(lookup(store, dir, "g", &attr), 0);
+	cr_assert_eq(attr.inode, file);
+	cr_assert_eq(lookup(store, top, "f", &attr), 0);
+	cr_assert_eq(attr.mode, S_IFCHR);
+	cr_assert_eq(attr.rdev, 0);
+	cr_assert_eq(remove_dir(store, top, "d"), -ENOTEMPTY);
+	cr_assert_eq(rename_as(store, &root_cred, dir, "g", top, "f",
+			       RF_RENAME_WHITEOUT | RF_RENAME_NOREPLACE),
+		     -EEXIST);
+	cr_assert_eq(rename_as(store, &root_cred, dir, "g", top, "f",
+			       RF_RENAME_WHITEOUT | RF_RENAME_EXCHANGE),
+		     -EINVAL);
+	cr_assert_eq(rename_as(store, &root_cred, dir, "g", top, "f", 0), 0);
+	cr_assert_eq(remove_dir(store, top, "d"), 0);
+}
+
 STORE_TEST(two_names_of_one_inode_both_survive_a_rename)
 {
 	uint64_t file;

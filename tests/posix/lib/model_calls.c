@@ -68,7 +68,8 @@ int model_mknod(struct caller *by)
 	err = model_find_new(by, MODEL_ROOT, by->c->path, &place);
 	if (!err)
 		err = model_may_create(by->who, &place);
-	if (!err && is_device && by->who->uid != 0)
+	if (!err && is_device && by->who->uid != 0 &&
+	    (type != S_IFCHR || by->c->rdev != 0))
 		err = EPERM;
 	if (err)
 		return err;
@@ -227,14 +228,23 @@ static int find_both(struct caller *by, struct place *from, struct place *to)
 	return flags & RENAME_NOREPLACE && to->node ? EEXIST : 0;
 }
 
+static void leave_whiteout(struct caller *by, const struct place *from)
+{
+	unsigned int node = model_make_file(by, from->dir, S_IFCHR);
+
+	node_of(node)->mode = S_IFCHR;
+	model_enter(from->dir, from->name, node);
+}
+
 int model_rename(struct caller *by)
 {
-	const int known = RENAME_NOREPLACE | RENAME_EXCHANGE;
+	const int known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
 	bool exchanges = by->c->flags & RENAME_EXCHANGE;
 	struct place from, to;
 	int err;
 
-	if (by->c->flags & ~known || by->c->flags == known)
+	if (by->c->flags & ~known ||
+	    (exchanges && by->c->flags != RENAME_EXCHANGE))
 		return EINVAL;
 	err = find_both(by, &from, &to);
 	if (err)
@@ -248,6 +258,8 @@ int model_rename(struct caller *by)
 	err = may_rename(by, &from, &to, exchanges);
 	if (!err)
 		move(&from, &to, exchanges);
+	if (!err && by->c->flags & RENAME_WHITEOUT)
+		leave_whiteout(by, &from);
 	return err;
 }
 
