@@ -303,11 +303,23 @@ int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 
 /* ---- the end -------------------------------------------------------------- */
 
+/*
+ * A successor that finds the mount gone is there to take leave in the name of the
+ * daemon that died, and for that it has to meet the server first.
+ */
+static void meet_server(struct fs *fs, uint64_t end_ns)
+{
+	while (fs->client && fs->is_successor && fs->init_was_answered &&
+	       !fs->was_back && rf_now_ns() < end_ns)
+		rf_reactor_turn(fs->reactor, 100);
+}
+
 /* BYE, or what it takes for the client to be gone. */
 static void leave_session(struct fs *fs)
 {
 	uint64_t end_ns = rf_now_ns() + BYE_MS * UINT64_C(1000000);
 
+	meet_server(fs, end_ns);
 	fs->is_leaving = true;
 	lock_waits_lose(fs);
 	rf_timer_stop(fs->reactor, &fs->reconnect.timer);

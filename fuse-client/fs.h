@@ -351,6 +351,7 @@ struct fs {
 					 * invalidated */
 	bool is_open;			/* HELLO succeeded */
 	bool is_away;			/* no connection, or not all set up */
+	bool was_back;			/* it was away, and is not any more */
 	bool is_silent;			/* something was answered locally, and
 					 * the server has said nothing since */
 	bool is_other_export;		/* HELLO led to one; leave it */

@@ -239,6 +239,7 @@ void reconnect_back(struct fs *fs)
 	rf_client_go_on(fs->client);
 	say_back(fs);
 	fs->is_away = fs->is_silent = false;
+	fs->was_back = true;
 	write_start(fs);
 	write_slots_serve(fs);
 	releases_pump(fs);

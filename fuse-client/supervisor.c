@@ -48,6 +48,7 @@ struct supervisor {
 	pid_t daemon;
 	bool is_ready;			/* the daemon, by its own word */
 	bool was_ready;			/* one of them */
+	bool takes_leave;		/* the daemon, of the server only */
 	int held_signal;		/* until there is who takes it */
 	uint64_t ready_ns;
 	unsigned int tries;
@@ -225,6 +226,21 @@ static void end_upgrade(struct supervisor *s, const char *why_not)
 	s->asker = -1;
 }
 
+/*
+ * Unmounted; status is that of a daemon which has seen it, or -1: there was none,
+ * or none that served yet.  Then one more takes leave of the server, which would
+ * else keep what we had until the lease is over.
+ */
+static bool mount_ended(struct supervisor *s, int status, int *out)
+{
+	end_upgrade(s, "the mount has ended");
+	*out = status < 0 || s->takes_leave ? EXIT_SUCCESS : status;
+	if (status >= 0 || s->takes_leave)
+		return true;
+	s->takes_leave = true;
+	return start(s, NULL, s->program_fd) < 0;
+}
+
 /* True: that was all, and *out is our exit status. */
 static bool daemon_ended(struct supervisor *s, int status, int *out)
 {
@@ -238,13 +254,10 @@ static bool daemon_ended(struct supervisor *s, int status, int *out)
 		*out = status_of(status);
 		return true;
 	}
-	if (is_mount_gone(s)) {
-		end_upgrade(s, "the mount has ended");
-		/* Unmounted while there was none, or none that served yet. */
-		*out = s->is_ready && WIFEXITED(status) ? WEXITSTATUS(status) :
-							   EXIT_SUCCESS;
-		return true;
-	}
+	if (is_mount_gone(s))
+		return mount_ended(s, s->is_ready && WIFEXITED(status) &&
+				      !hands_over ? WEXITSTATUS(status) : -1,
+				   out);
 	if (hands_over && s->new_program_fd >= 0) {
 		program_fd = s->new_program_fd;
 	} else {

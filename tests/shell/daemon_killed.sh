@@ -149,5 +149,27 @@ exec 3<&- 4>&-
 wait_until "the daemon" has_daemon
 kill -KILL "$daemon"
 umount_at "$M"
+
+# ---- the end, while there is none ------------------------------------------------
+
+# Who has not gone in order keeps its locks until the lease is over.
+mount_at "$M"
+flock "$M/lock" sh -c 'echo $$ >"$1" && exec sleep 1000' sh "$T/holder" &
+PIDS+=($!)
+has_lock() {
+	! flock -n "$N/lock" true
+}
+wait_until "the lock" has_lock
+kill -STOP "$CLIENT_PID"
+has_daemon
+kill -KILL "$daemon"
+"$RDMAFS" umount -l "$M"
+kill "$(cat "$T/holder")"
+kill -CONT "$CLIENT_PID"
+wait_for_end "$CLIENT_PID" || fail "the client ended with status $?"
+ended() { # TIMES
+	[ "$(grep -c 'session ended' "$T/server.log")" -eq "$1" ]
+}
+wait_until "both sessions to end by BYE" ended 2
 umount_at "$N" "$other"
 stop_server

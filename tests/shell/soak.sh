@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything at once, for a long time: random models of data and names, counters
 # under locks, appends, data bases and git on three mounts, while the server is
-# killed and started again and the network of two mounts is cut, reset and stalled.
-# Each job checks all that it does; at the end come the numbers.
+# killed and started again, the network of two mounts is cut, reset and stalled, and
+# the daemon of one of them is killed.  Each job checks all that it does; at the end
+# come the numbers.
 #
 #	SOAK_SECONDS	how long (15; make soak: SOAK_MINUTES, 60)
 #	SEED		of the faults
@@ -150,7 +151,7 @@ has_now() { # PID: resident KiB, descriptors, threads
 
 # ---- faults ------------------------------------------------------------------------
 
-kills=0 cuts=0 stalls=0 worst_ms=0
+kills=0 daemon_kills=0 cuts=0 stalls=0 worst_ms=0
 now_ms() {
 	date +%s%3N
 }
@@ -165,11 +166,22 @@ restart_server() {
 	kills=$((kills + 1))
 	[ $took -le $worst_ms ] || worst_ms=$took
 }
+# Of one mount only: what the others have after the hour is theirs since its begin.
+kill_daemon() {
+	CLIENT_PID=$pid_b
+	wait_until "the daemon" has_daemon
+	kill -KILL "$daemon"
+	wait_until "another daemon" is_another "$daemon"
+	daemon_kills=$((daemon_kills + 1))
+}
 # Each kind once, then at random.
 faults=0
+KINDS=6
+# What was under way when a daemon died is lost where the kernel is too old.
+[ "$(printf '%s\n' 6.9 "$(uname -r)" | sort -V | head -n 1)" != 6.9 ] || KINDS=7
 fault() {
-	local kind=$((RANDOM % 6))
-	[ $faults -ge 6 ] || kind=$faults
+	local kind=$((RANDOM % KINDS))
+	[ $faults -ge $KINDS ] || kind=$faults
 	faults=$((faults + 1))
 	case $kind in
 	0 | 1)
@@ -197,6 +209,9 @@ fault() {
 		proxy reset
 		proxy pass
 		cuts=$((cuts + 1))
+		;;
+	6)
+		kill_daemon
 		;;
 	esac
 }
@@ -238,14 +253,16 @@ while [ $((SECONDS - started)) -lt "$SECONDS_ALL" ]; do
 	# Counted after it: an answer from before it is none.
 	wait_until "work after a fault" has_moved "$(lines_now)"
 	if [ -z "$client_before" ] && [ $((SECONDS - started)) -ge $WARM ]; then
-		client_before=$(has_now "$pid_a")
-		direct_before=$(has_now "$pid_c")
+		client_before=$(has_now "$(daemon_of "$pid_a")")
+		direct_before=$(has_now "$(daemon_of "$pid_c")")
+		super_before=$(has_now "$pid_b")
 	fi
 done
 proxy pass
 server_after=$(has_now "$SERVER_PID")
-client_after=$(has_now "$pid_a")
-direct_after=$(has_now "$pid_c")
+client_after=$(has_now "$(daemon_of "$pid_a")")
+direct_after=$(has_now "$(daemon_of "$pid_c")")
+super_after=$(has_now "$pid_b")
 : >"$T/enough"
 for job in "${JOBS[@]}"; do
 	# Its exit status may be forgotten by now: many processes have been since.
@@ -276,8 +293,9 @@ umount_at "$C" "$pid_c"
 stop_server
 
 say "soak: $SECONDS_ALL s, $checked operations checked, $kills kills of the server," \
-	"$cuts cuts and resets, $stalls stalls"
+	"$daemon_kills of a daemon, $cuts cuts and resets, $stalls stalls"
 say "soak: from kill -9 to the next answered operation: at most $worst_ms ms"
 say "soak: KiB, descriptors, threads: mount by the proxy $client_before at ${WARM} s," \
 	"$client_after at the end; mount without $direct_before, $direct_after;" \
+	"supervisor of killed daemons $super_before, $super_after;" \
 	"server (started anew) $server_after"

@@ -32,6 +32,23 @@ wait "$writer" || fail "the writer ended with status $?"
 cmp <(seq -f 'a %.0f' 0 $(($(cat "$T/count") - 1))) "$M/log"
 ! grep -q 'ended by signal' "$T/mnt.log" || fail "a daemon was killed"
 must_fail 1 'no rdmafs is mounted' "$RDMAFS" upgrade "$T"
+
+# ---- to a program that keeps other things ----------------------------------------
+
+sed 's/rdmafs-k/rdmafs-j/g' "$RDMAFS" >"$T/rdmafs-other"
+chmod 755 "$T/rdmafs-other"
+! cmp -s "$RDMAFS" "$T/rdmafs-other" || fail "the program is the same"
+exec 3>>"$M/stays"
+has_daemon
+before=$daemon
+must_fail 1 'did not go on with the mount, and the one before does' \
+	"$T/rdmafs-other" upgrade "$M"
+grep -q "this version can't take it over" "$T/mnt.log" || fail "it says not why"
+printf 'text\n' >&3
+equal "$(cat "$M/stays")" text "bytes"
+is_another "$before" || fail "the daemon is the one before"
+equal "$(readlink "/proc/$daemon/exe")" "$RDMAFS" "the program"
+exec 3>&-
 umount_at "$M"
 
 # ---- the supervisor is killed ------------------------------------------------------
