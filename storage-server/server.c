@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -214,18 +215,47 @@ static void took_back(struct lender *lender)
 	session_unbinding(rf_container_of(lender, struct session, lender));
 }
 
-static int make_arena(struct server *server)
-{
-	struct rf_pool_config config = {
-		.name = "arena",
-		.wants_huge_pages = true,
-	};
+/* Made on a thread of its own, for to touch it takes as long as to open a store. */
+struct arena {
+	struct rf_pool_config config;
+	struct rf_pool *pool;
+	pthread_t thread;
+	bool has_thread;
 	int err;
+};
 
-	plan_arena(server, &config);
-	err = rf_pool_create(&config, &server->pool);	/* logs */
-	if (err)
-		return err;
+static void *make_pool(void *context)
+{
+	struct arena *arena = context;
+
+	arena->err = rf_pool_create(&arena->config, &arena->pool); /* logs */
+	return NULL;
+}
+
+static void begin_arena(struct server *server, struct arena *arena)
+{
+	*arena = (struct arena){
+		.config.name = "arena",
+		.config.wants_huge_pages = true,
+	};
+	plan_arena(server, &arena->config);
+	arena->has_thread = pthread_create(&arena->thread, NULL, make_pool,
+					   arena) == 0;
+}
+
+/* [blocks] */
+static int take_arena(struct server *server, struct arena *arena)
+{
+	if (arena->has_thread)
+		pthread_join(arena->thread, NULL);
+	else
+		make_pool(arena);
+	server->pool = arena->pool;
+	return arena->err;
+}
+
+static int use_arena(struct server *server)
+{
 	server->staging.pool = server->pool;
 	staging_set_term(&server->staging, server->reactor,
 			 server->config->grant_ms, took_back);
@@ -239,6 +269,18 @@ static int make_arena(struct server *server)
 	return 0;
 }
 
+/* What needs time: both beside each other. */
+static int open_store_and_arena(struct server *server)
+{
+	struct arena arena;
+	int err, arena_err;
+
+	begin_arena(server, &arena);
+	err = open_store(server);
+	arena_err = take_arena(server, &arena);
+	return err ? err : arena_err;
+}
+
 static int start(struct server *server)
 {
 	int err = load_key(server);
@@ -247,9 +289,9 @@ static int start(struct server *server)
 		err = rf_workers_create("rdmafsd-io", server->config->workers,
 					&server->workers);
 	if (!err)
-		err = open_store(server);
+		err = open_store_and_arena(server);
 	if (!err)
-		err = make_arena(server);
+		err = use_arena(server);
 	if (!err)
 		err = sessions_load(server);	/* logs */
 	if (!err)
