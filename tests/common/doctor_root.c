@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor_root.h"
 
+#include "tests/common/scratch.h"
+
 #include <criterion/criterion.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,15 +15,6 @@ struct doctor_facts doctor_known;
 static struct doctor_report report;
 
 /* ---- files --------------------------------------------------------------- */
-
-static int remove_one(const char *path, const struct stat *st, int flag,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
 
 void doctor_root_init(void)
 {
@@ -41,7 +33,7 @@ void doctor_root_init(void)
 void doctor_root_fini(void)
 {
 	if (doctor_root[0])
-		nftw(doctor_root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		scratch_remove(doctor_root);
 	doctor_root[0] = '\0';
 }
 
@@ -98,8 +90,7 @@ void doctor_remove(const char *format, ...)
 	va_start(args, format);
 	full_path(path, format, args);
 	va_end(args);
-	cr_assert_eq(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0, "%s",
-		     path);
+	cr_assert_eq(scratch_remove(path), 0, "%s", path);
 }
 
 /* ---- trees --------------------------------------------------------------- */

@@ -3,9 +3,9 @@
 
 #include "libproto/loop.h"
 #include "storage-server/store_impl.h"
+#include "tests/common/scratch.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -242,8 +242,6 @@ void srig_stop(struct srig *rig)
 	rig->server = NULL;
 }
 
-static void remove_dir(const char *dir);
-
 void srig_kill(struct srig *rig)
 {
 	cr_assert(rig->is_virtual);
@@ -257,23 +255,9 @@ void srig_kill(struct srig *rig)
 	rf_loop_refuse_connects(rig->world, true);
 	srig_stop(rig);
 	rf_loop_refuse_connects(rig->world, false);
-	remove_dir(rig->dir);
+	scratch_remove(rig->dir);
 	snprintf(rig->dir, sizeof(rig->dir), "%s", rig->remains);
 	snprintf(rig->config.store, sizeof(rig->config.store), "%s", rig->dir);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static void remove_dir(const char *dir)
-{
-	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void srig_close(struct srig *rig)
@@ -293,7 +277,7 @@ void srig_close(struct srig *rig)
 		rf_loop_world_put(rig->world);
 	rf_reactor_destroy(rig->reactor);
 	config_fini(&rig->config);
-	remove_dir(rig->dir);
+	scratch_remove(rig->dir);
 }
 
 uint64_t srig_staging_total(const struct srig *rig)

@@ -7,12 +7,11 @@
  * in.  A rig's own server lends its reactor and fabric, and is not talked to.
  */
 #include "tests/common/raw_session.h"
+#include "tests/common/scratch.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <libgen.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -40,29 +39,9 @@ static int daemon_log = -1;
 
 static void setup(void)
 {
-	const char *given = getenv("RDMAFSD");
-	char self[4000];
-	ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	cr_assert(size > 0);
-	self[size] = '\0';
-	snprintf(program, sizeof(program), "%s/rdmafsd",
-		 dirname(dirname(dirname(self))));
-	if (given)
-		snprintf(program, sizeof(program), "%s", given);
-	if (access(program, X_OK) != 0)
-		cr_skip_test("SKIPPED: %s is not built", program);
+	scratch_find_server(program, sizeof(program));
 	snprintf(dir, sizeof(dir), "/tmp/rdmafs-killed-XXXXXX");
 	cr_assert_not_null(mkdtemp(dir));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
 }
 
 static void kill_daemon(void)
@@ -81,7 +60,7 @@ static void teardown(void)
 {
 	kill_daemon();
 	if (*dir)
-		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		scratch_remove(dir);
 }
 
 TestSuite(server_killed, .init = setup, .fini = teardown, .timeout = 240);

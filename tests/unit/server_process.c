@@ -6,13 +6,12 @@
  * lies in.
  */
 #include "libproto/rpc.h"
+#include "tests/common/scratch.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <libgen.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -29,36 +28,15 @@ static char program[4096], dir[64];
 
 static void setup(void)
 {
-	const char *given = getenv("RDMAFSD");
-	char self[4000];
-	ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	cr_assert(size > 0);
-	self[size] = '\0';
-	/* BUILD/tests/unit/server_process -> BUILD/rdmafsd */
-	snprintf(program, sizeof(program), "%s/rdmafsd",
-		 dirname(dirname(dirname(self))));
-	if (given)
-		snprintf(program, sizeof(program), "%s", given);
-	if (access(program, X_OK) != 0)
-		cr_skip_test("SKIPPED: %s is not built", program);
+	scratch_find_server(program, sizeof(program));
 	snprintf(dir, sizeof(dir), "/tmp/rdmafs-process-XXXXXX");
 	cr_assert_not_null(mkdtemp(dir));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
 }
 
 static void teardown(void)
 {
 	if (*dir)
-		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		scratch_remove(dir);
 }
 
 TestSuite(server_process, .init = setup, .fini = teardown, .timeout = 240);
@@ -569,7 +547,7 @@ Test(server_process, sigkill_loses_nothing_that_was_acknowledged)
 			break;
 		/* Again, with names of their own, in a new store. */
 		stop(&daemon);
-		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		scratch_remove(dir);
 		start(&daemon);
 		start_workers(&daemon);
 	}

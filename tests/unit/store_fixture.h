@@ -8,10 +8,10 @@
 #define STORE_FIXTURE_H
 
 #include "storage-server/store.h"
+#include "tests/common/scratch.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -65,22 +65,13 @@ static inline void fixture_reopen(struct fixture *f)
 	fixture_open(f);
 }
 
-static inline int fixture_remove(const char *path, const struct stat *st,
-				 int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	return remove(path);
-}
-
 static inline void fixture_fini(struct fixture *f)
 {
 	if (f->store)
 		store_close(f->store);
 	rf_workers_destroy(f->workers);
 	rf_reactor_destroy(f->reactor);
-	nftw(f->top, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
+	scratch_remove(f->top);
 }
 
 static inline rf_name_t name_of(const char *text)

@@ -42,7 +42,7 @@ static void remove_path(const char *name)
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/%s", fixture.dir, name);
-	nftw(path, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
+	scratch_remove(path);
 }
 
 STORE_TEST(a_missing_directory_becomes_a_store_and_keeps_its_uuid)
