@@ -44,7 +44,7 @@ int config_init(struct config *config)
 		.slices = 16,
 		.sessions = 64,
 		.greeters = 256,
-		.opens = 16384,
+		.opens = 65536,
 		.slots = 64,
 		.workers = 4,
 		.reactor_store = MIB,

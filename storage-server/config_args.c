@@ -87,7 +87,7 @@ static const char help[] =
 "                         (16), which have memory of their own, used or not:\n"
 "  --slice-staging BYTES  of each, for data (8M)\n"
 "  --slots N              requests in flight of one session (64)\n"
-"  --opens N              open files of one session (16384)\n"
+"  --opens N              open files of one session (65536)\n"
 "  --greeters N           connections that have not said HELLO (256)\n"
 "  --hello-ms N           how long they may take for it (5000)\n"
 "  --keepalive-ms N       find a dead client after this long (15000)\n"

@@ -227,7 +227,7 @@ int exec_op_create(struct exec *e)
 
 	/* Before anything is made or cut. */
 	if (open_table_is_full(&e->session->opens))
-		return -EMFILE;
+		return -ENFILE;
 	if (args->flags & RF_OPEN_NO_NAME)
 		return create_new(e);
 	err = txn_lookup(exec_txn(e), exec_cred(e), e->current.inode,

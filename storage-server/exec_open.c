@@ -176,7 +176,7 @@ int exec_op_open(struct exec *e)
 	if (!(flags & (RF_OPEN_READ | RF_OPEN_WRITE | RF_OPEN_EXEC)))
 		err = -EINVAL;
 	if (!err && open_table_is_full(&e->session->opens))
-		err = -EMFILE;
+		err = -ENFILE;
 	if (!err)
 		err = exec_stale(txn_getattr(exec_txn(e), e->current.inode,
 					     &results->attr));

@@ -55,7 +55,7 @@ static int grow(struct open_table *table)
 	struct open *v;
 
 	if (table->capacity == table->limit)
-		return -EMFILE;
+		return -ENFILE;
 	if (capacity > table->limit)
 		capacity = table->limit;
 	v = realloc(table->v, capacity * sizeof(*v));

@@ -45,7 +45,7 @@ void open_table_fini(struct open_table *table);
  * A new one, without users.  The table grows by doubling up to its limit, so
  * pointers do not outlive this call: keep ids.
  *
- * -EMFILE: limit are open.  -ENOMEM.
+ * -ENFILE: limit are open.  -ENOMEM.
  */
 int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 	      uint32_t *id);

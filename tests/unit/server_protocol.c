@@ -285,7 +285,7 @@ SCENARIO(the_limit_of_opens_is_told)
 	srig_start(&rig);
 	sclient_open(&rig, &client, "data");
 	OK(&client.root, OP_CREATE("a", RW), OP_OPEN(RW), OP_OPEN(RW));
-	FAILS(MFILE, &client.root, OP_CREATE("new", RW));
+	FAILS(NFILE, &client.root, OP_CREATE("new", RW));
 	FAILS(NOENT, &client.root, OP_LOOKUP("new"));
 	end();
 }

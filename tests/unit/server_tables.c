@@ -258,7 +258,7 @@ Test(server_tables, opens_agree_with_a_model)
 			int err = open_table_add(&opens, (uint64_t)step, 3,
 						 &id);
 
-			cr_assert_eq(err, count == LIMIT ? -EMFILE : 0);
+			cr_assert_eq(err, count == LIMIT ? -ENFILE : 0);
 			if (err)
 				continue;
 			cr_assert_neq(id, 0);
