@@ -190,6 +190,48 @@ static void capabilities_go_with_a_change(void)
 				sizeof(got)));
 }
 
+/* ---- extended attributes -------------------------------------------------- */
+
+static void limits_of_attributes(void)
+{
+	enum { LONGEST = 65536 };
+	static char value[LONGEST + 1], got[LONGEST];
+	char name[300] = "user.";
+	ssize_t before, listed;
+
+	MUST(put_file(a("f"), 1, 0644));
+	before = listxattr(a("f"), NULL, 0);	/* a label, perhaps */
+	memset(value, 'v', sizeof(value));
+	memset(name + 5, 'n', 251);
+	FAILS(ERANGE, setxattr(a("f"), name, "", 0, 0));	/* 256 */
+	name[255] = '\0';
+	if (setxattr(a("f"), name, "one", 3, 0)) {
+		EQUAL(errno, EOPNOTSUPP);
+		return;
+	}
+	EQUAL(getxattr(b("f"), name, NULL, 0), 3);
+	FAILS(ERANGE, getxattr(b("f"), name, got, 2));
+	FAILS(E2BIG, setxattr(b("f"), "user.x", value, LONGEST + 1, 0));
+	FAILS(EOPNOTSUPP, setxattr(b("f"), "other.x", value, 1, 0));
+	FAILS(EINVAL, setxattr(b("f"), "user.", value, 1, 0));
+	FAILS(ENODATA, getxattr(b("f"), "user.x", got, 1));
+	MUST(setxattr(b("f"), "user.empty", value, 0, XATTR_CREATE));
+	EQUAL(getxattr(a("f"), "user.empty", got, 10), 0);
+	listed = listxattr(a("f"), NULL, 0);
+	EQUAL(listed, before + 256 + (ssize_t)sizeof("user.empty"));
+	FAILS(ERANGE, listxattr(a("f"), got, (size_t)listed - 1));
+	EQUAL(listxattr(a("f"), got, (size_t)listed), listed);
+	/* A local file system may have less room. */
+	if (setxattr(b("f"), "user.x", value, LONGEST, 0)) {
+		EQUAL(errno, ENOSPC);
+		return;
+	}
+	EQUAL(getxattr(a("f"), "user.x", got, LONGEST), LONGEST);
+	TRUE(memcmp(got, value, LONGEST) == 0);
+	MUST(removexattr(a("f"), "user.x"));
+	FAILS(ENODATA, removexattr(b("f"), "user.x"));
+}
+
 /* ---- times ---------------------------------------------------------------- */
 
 static const struct timespec old_times[2] = { { 100, 123456789 },
@@ -395,6 +437,7 @@ static const struct rule rules[] = {
 	ROOT_RULE(chown_drops_set_id_bits),
 	ROOT_RULE(set_id_bits_go_with_a_change),
 	ROOT_RULE(capabilities_go_with_a_change),
+	RULE(limits_of_attributes),
 	RULE(times_are_exact),
 	ROOT_RULE(who_may_set_times),
 	RULE(what_moves_which_time),

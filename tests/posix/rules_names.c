@@ -693,6 +693,62 @@ static void places_in_a_listing(void)
 	closedir(dir);
 }
 
+/* The number in an entry's name; LISTED * 2: another name. */
+static unsigned int number_in(const char *name)
+{
+	unsigned int number;
+
+	return sscanf(name, "entry-with-a-longer-name-%u", &number) == 1 &&
+	       number < 2 * LISTED ? number : 2 * LISTED;
+}
+
+/* After a seekdir(): what stayed and came from there on is there, once. */
+static void check_rest(DIR *dir, const unsigned int *order, unsigned int at)
+{
+	memset(seen, 0, sizeof(seen));
+	while (see(dir))
+		;
+	for (unsigned int i = 0; i < LISTED; i++) {
+		bool stays = order[i] % 3 != 0;
+
+		if (seen[order[i]] != (stays && i >= at))
+			EQUAL(seen[order[i]], stays && i >= at);
+	}
+}
+
+static void places_outlive_what_is_there(void)
+{
+	static unsigned int order[LISTED];
+	static long places[LISTED];
+	const struct dirent *entry;
+	unsigned int count = 0;
+	char name[64];
+	long place;
+	DIR *dir;
+
+	make_entries(LISTED);
+	dir = opendir(a(""));
+	if (!TRUE(dir != NULL))
+		return;
+	for (place = telldir(dir); (entry = readdir(dir)); place = telldir(dir))
+		if (number_in(entry->d_name) < LISTED && count < LISTED) {
+			order[count] = number_in(entry->d_name);
+			places[count++] = place;
+		}
+	EQUAL(count, LISTED);
+	for (unsigned int i = 0; i < LISTED; i += 3) {
+		name_of(name, i);
+		MUST(unlink(b(name)));
+		name_of(name, LISTED + i);
+		MUST(open_close(b(name), O_WRONLY | O_CREAT));
+	}
+	for (unsigned int at = 0; at < LISTED; at += LISTED / 7) {
+		seekdir(dir, places[at]);
+		check_rest(dir, order, at);
+	}
+	closedir(dir);
+}
+
 static void all_is_removed_while_listed(void)
 {
 	unsigned int count = rules_are_long() ? LONG_LISTED : LISTED;
@@ -876,6 +932,7 @@ static const struct rule rules[] = {
 	RULE(umask_counts),
 	RULE(entries_that_come_and_go),
 	RULE(places_in_a_listing),
+	RULE(places_outlive_what_is_there),
 	RULE(all_is_removed_while_listed),
 	RULE(a_directory_may_be_locked),
 	RULE(too_many_links),

@@ -45,5 +45,30 @@ fallocate --keep-size --offset 0 --length 1048576 "$file"
 fallocate --offset 0 --length 1048576 "$M/reserved"
 equal "$(stat -c %s "$M/reserved")" 1048576 "size after fallocate"
 cmp -n 1048576 "$M/reserved" /dev/zero
+
+# A copy is the server's work: the data don't come here.
+moved=0
+has_told() { # HOW OFTEN
+	[ "$(grep -c ' bytes, written [0-9]* bytes' "$T/mnt.log")" -ge "$1" ]
+}
+count_moved() {
+	local times
+	times=$(grep -c ' bytes, written [0-9]* bytes' "$T/mnt.log") || true
+	kill -USR1 "$(daemon_of "$CLIENT_PID")"
+	wait_until "the statistics" has_told $((times + 1))
+	moved=$(sed -n 's/.*read \([0-9]*\) bytes, written \([0-9]*\) bytes.*/\1 + \2/p' \
+		"$T/mnt.log" | tail -n 1)
+	moved=$((moved))
+}
+if [[ $(cp --version) =~ ^cp.*\ (9|[1-9][0-9])\. ]]; then
+	head -c 40000001 /dev/urandom >"$M/from"
+	count_moved
+	before=$moved
+	cp "$M/from" "$M/to"
+	count_moved
+	[ $((moved - before)) -lt 4000000 ] ||
+		fail "a copy moved $((moved - before)) bytes"
+	cmp "$M/from" "$M/to"
+fi
 umount_at "$M"
 stop_server

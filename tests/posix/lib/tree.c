@@ -298,6 +298,8 @@ void tree_remove(int folder, const char *name)
 		trouble("can't remove %s", name);
 	do {
 		count = names_of(fd, ".", names);
+		if (count < 0)
+			trouble("can't list %s", name);
 		for (int i = 0; i < count; i++)
 			tree_remove(fd, names[i]);
 		free_names(names, count);
