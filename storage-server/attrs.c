@@ -215,10 +215,10 @@ static uint32_t bits_to_kill(const struct cred *cred,
  */
 static int may_kill_priv(struct txn *txn, const struct cred *cred,
 			 const struct inode *inode,
-			 const struct rf_setattr_args *args)
+			 const struct rf_setattr_args *args, bool may_write)
 {
 	if (args->valid != RF_SET_KILL_PRIV || is_owner(cred, inode) ||
-	    bits_to_kill(cred, inode) == 0 ||
+	    may_write || bits_to_kill(cred, inode) == 0 ||
 	    (S_ISREG(inode->mode) && inode_may(txn, cred, inode, MAY_WRITE) == 0))
 		return 0;
 	return -EPERM;
@@ -240,7 +240,7 @@ static int may_setattr(struct txn *txn, const struct cred *cred,
 	}
 	err = may_set_owner(cred, inode, args);
 	if (!err)
-		err = may_kill_priv(txn, cred, inode, args);
+		err = may_kill_priv(txn, cred, inode, args, may_write);
 	if (!err)
 		err = may_set_size(txn, cred, inode, args, may_write);
 	if (!err)

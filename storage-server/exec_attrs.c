@@ -170,6 +170,14 @@ int exec_op_setxattr(struct exec *e)
 
 int exec_op_removexattr(struct exec *e)
 {
-	return txn_removexattr(exec_txn(e), exec_cred(e), e->current.inode,
-			       &e->args.removexattr.name);
+	uint64_t inode = e->current.inode;
+	const rf_xname_t *name = &e->args.removexattr.name;
+	int err = txn_removexattr(exec_txn(e), exec_cred(e), inode, name, false);
+
+	/* As SETATTR: the kernel asks for this before a write. */
+	if (err == -EPERM &&
+	    open_table_has_writer(&e->session->opens, inode))
+		err = txn_removexattr(exec_txn(e), exec_cred(e), inode, name,
+				      true);
+	return err;
 }

@@ -137,13 +137,26 @@ int exec_cut(struct exec *e, const rf_attr_t *attr, exec_step step)
 
 /* ---- SETATTR ------------------------------------------------------------ */
 
+/*
+ * Before a write the kernel asks to drop what must go, without a word about the
+ * open, which outlives the right to write.
+ */
+static bool may_write(const struct exec *e)
+{
+	const struct rf_setattr_args *args = &e->args.setattr;
+
+	return args->open != 0 ||
+	       (args->valid == RF_SET_KILL_PRIV &&
+		open_table_has_writer(&e->session->opens, e->current.inode));
+}
+
 static int apply(struct exec *e)
 {
 	const struct rf_setattr_args *args = &e->args.setattr;
 	struct rf_setattr_results *results = &e->results.setattr;
 
 	return exec_stale(txn_setattr(exec_txn(e), exec_cred(e),
-				      e->current.inode, args, args->open != 0,
+				      e->current.inode, args, may_write(e),
 				      &results->change_before,
 				      &results->attr));
 }

@@ -4,6 +4,8 @@
  */
 #include "open_table.h"
 
+#include "libproto/codec.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -73,6 +75,18 @@ static int grow(struct open_table *table)
 bool open_table_is_full(const struct open_table *table)
 {
 	return table->count == table->limit;
+}
+
+bool open_table_has_writer(const struct open_table *table, uint64_t inode)
+{
+	for (uint32_t i = 0; i < table->capacity; i++) {
+		const struct open *open = &table->v[i];
+
+		if (open->is_used && !open->is_released &&
+		    open->inode == inode && open->flags & RF_OPEN_WRITE)
+			return true;
+	}
+	return false;
 }
 
 static uint32_t id_of(const struct open_table *table, uint32_t index)

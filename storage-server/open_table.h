@@ -57,6 +57,8 @@ int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
 		       uint32_t flags);
 bool open_table_is_full(const struct open_table *table);
+/* Is the inode open for writing?  Looks at each open. */
+bool open_table_has_writer(const struct open_table *table, uint64_t inode);
 /* NULL: there is none, or it was released. */
 struct open *open_table_find(struct open_table *table, uint32_t id);
 /* Also one that was released and still has users. */

@@ -338,8 +338,9 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		 unsigned int flags);
 int txn_listxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		  void *out, size_t room, size_t *size);
+/* may_write: as for txn_setattr(); it counts for capabilities alone. */
 int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
-		    const rf_name_t *name);
+		    const rf_name_t *name, bool may_write);
 
 /* ---- opens: an inode with one lives on without a name -------------------- */
 

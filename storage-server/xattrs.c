@@ -291,7 +291,7 @@ static int remove_acl(struct txn *txn, const struct cred *cred, uint64_t inode,
 }
 
 int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
-		    const rf_name_t *name)
+		    const rf_name_t *name, bool may_write)
 {
 	uint8_t key[KEY_SIZE_MAX];
 	bool is_default;
@@ -302,7 +302,8 @@ int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (acl_is_name(name, &is_default))
 		return remove_acl(txn, cred, inode, is_default);
 	err = find_to_change(txn, cred, inode, name, &slot);
-	if (err == -EPERM && is_caps(name) && may_drop_caps(txn, cred, &slot->inode))
+	if (err == -EPERM && is_caps(name) &&
+	    (may_write || may_drop_caps(txn, cred, &slot->inode)))
 		err = 0;
 	if (err)
 		return err;

@@ -156,6 +156,32 @@ static void set_id_bits_go_with_a_change(void)
 	EQUAL(stat_of(a("f")).st_mode & 07777, 0777);
 }
 
+/* Rights that an open has outlive the modes and the owner. */
+static void who_has_it_open_writes_on(void)
+{
+	int fd;
+
+	MUST(put_file(a("f"), 10, 0600));
+	MUST(chown(a("f"), ALICE, ALICE));
+	become(ALICE);
+	fd = (int)MUST(open(a("f"), O_RDWR));
+	become(0);
+	MUST(chown(b("f"), 0, 0));
+	MUST(chmod(b("f"), 06755));
+	become(ALICE);
+	FAILS(EACCES, open_close(a("f"), O_RDWR));
+	EQUAL(pwrite(fd, "x", 1, 0), 1);
+	become(0);
+	EQUAL(stat_of(b("f")).st_mode & 07777, 0755);
+	MUST(chmod(b("f"), 02644));	/* no program: root's group it is */
+	become(ALICE);
+	EQUAL(pwrite(fd, "y", 1, 0), 1);
+	MUST(ftruncate(fd, 5));
+	become(0);
+	EQUAL(stat_of(b("f")).st_mode & 07777, 0644);
+	close(fd);
+}
+
 /* CAP_NET_RAW, permitted. */
 static const unsigned char caps[20] = { 0, 0, 0, 2, 0, 0x20 };
 
@@ -188,6 +214,18 @@ static void capabilities_go_with_a_change(void)
 	MUST(chown(b("f"), ALICE, ALICE));
 	FAILS(ENODATA, getxattr(a("f"), "security.capability", got,
 				sizeof(got)));
+	become(ALICE);
+	fd = (int)MUST(open(b("f"), O_RDWR));
+	become(0);
+	MUST(chown(a("f"), 0, 0));
+	MUST(chmod(a("f"), 0755));
+	MUST(setxattr(a("f"), "security.capability", caps, sizeof(caps), 0));
+	become(ALICE);
+	EQUAL(write(fd, "x", 1), 1);	/* the open still has the right */
+	become(0);
+	FAILS(ENODATA, getxattr(a("f"), "security.capability", got,
+				sizeof(got)));
+	close(fd);
 }
 
 /* ---- extended attributes -------------------------------------------------- */
@@ -436,6 +474,7 @@ static const struct rule rules[] = {
 	ROOT_RULE(who_may_give_a_file_away),
 	ROOT_RULE(chown_drops_set_id_bits),
 	ROOT_RULE(set_id_bits_go_with_a_change),
+	ROOT_RULE(who_has_it_open_writes_on),
 	ROOT_RULE(capabilities_go_with_a_change),
 	RULE(limits_of_attributes),
 	RULE(times_are_exact),

@@ -243,7 +243,7 @@ static int remove_x(const struct cred *cred, const char *text)
 	struct txn *txn = txn_begin(store);
 	rf_name_t name = name_of(text);
 
-	return end_txn_with(txn, txn_removexattr(txn, cred, file, &name));
+	return end_txn_with(txn, txn_removexattr(txn, cred, file, &name, false));
 }
 
 static int list_x(const struct cred *cred, char *out, size_t room)
@@ -335,10 +335,11 @@ STORE_TEST(who_may_write_may_remove_capabilities)
 		cr_assert_eq(set_x(i ? &user : &member, "security.capability",
 				   "more", 0), -EPERM);
 		txn = txn_begin(store);
-		cr_assert_eq(txn_removexattr(txn, &stranger, file, &name),
+		cr_assert_eq(txn_removexattr(txn, &stranger, file, &name,
+					     false),
 			     -EPERM);
 		cr_assert_eq(txn_removexattr(txn, i ? &user : &member, file,
-					     &name), 0);
+					     &name, false), 0);
 		cr_assert_eq(txn_commit(txn), 0);
 	}
 }
@@ -403,7 +404,7 @@ STORE_TEST(one_transaction_sees_its_own_attributes)
 	cr_assert_eq(size, 4);
 	cr_assert_eq(txn_listxattr(txn, &user, file, out, 64, &size), 0);
 	cr_assert_eq(size, 14, "each name once");
-	cr_assert_eq(txn_removexattr(txn, &user, file, &a), 0);
+	cr_assert_eq(txn_removexattr(txn, &user, file, &a, false), 0);
 	cr_assert_eq(txn_listxattr(txn, &user, file, out, 64, &size), 0);
 	cr_assert_eq(size, 7);
 	cr_assert_eq(txn_commit(txn), 0);

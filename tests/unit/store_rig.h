@@ -440,7 +440,8 @@ static inline void rig_xattr(struct rig *rig, struct txn *txn)
 		return;
 	got = value ? txn_setxattr(txn, &root_cred, at->inode, &name, &value, 1,
 				   0) :
-		      txn_removexattr(txn, &root_cred, at->inode, &name);
+		      txn_removexattr(txn, &root_cred, at->inode, &name,
+				      false);
 	cr_assert_eq(got, err);
 }
 
