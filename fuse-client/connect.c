@@ -224,13 +224,15 @@ static int open_client(struct fs *fs, const struct addrinfo *address,
 		if (!err)
 			err = await_open(fs);
 		now_ns = rf_now_ns();
-		if (err != -EAGAIN || now_ns >= end_ns)
+		/* EBUSY: the server has waited for another session's end. */
+		if ((err != -EAGAIN && err != -EBUSY) || now_ns >= end_ns)
 			return err == -EAGAIN ? -ETIMEDOUT : err;
 		rf_log(RF_LOG_DEBUG, "%s; on another connection",
 		       fs->close_reason);
 		config.setup_ms = (uint32_t)rf_max_u64(
 			(end_ns - now_ns) / 1000000, 1);
-		config.answer_ms *= 2;
+		if (err == -EAGAIN)
+			config.answer_ms *= 2;
 	}
 }
 

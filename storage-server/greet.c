@@ -10,7 +10,8 @@
  * HELLO is checked in this order: the key or, without one, whose it is; export;
  * networks; then the session is made, when nothing runs any more of those that the
  * mount had before: what these were asked must not take effect after what the new
- * one is.  A wrong key is answered late, and later each time.
+ * one is.  That has a deadline, as all of it: who waits longer is refused with
+ * BUSY, and comes again.  A wrong key is answered late, and later each time.
  *
  * Ownership.  A greeting ends with closed() of its greeter, or its admission.
  */
@@ -270,6 +271,31 @@ static bool must_wait(struct greeting *greeting)
 		silence_make_room(server));
 }
 
+static void waited_too_long(struct rf_timer *timer)
+{
+	struct greeting *greeting = rf_container_of(timer, struct greeting,
+						    delay);
+
+	rf_list_remove(&greeting->wait_link);
+	greet_refuse(greeting, RF_ST_BUSY, "what a session of before is still "
+		     "doing, this mount's own or one that is to make room, has "
+		     "not ended for %u ms; come again",
+		     greeting->server->config->hello_ms);
+	greet_send_refusal(greeting);
+}
+
+static void wait_for_end(struct greeting *greeting)
+{
+	struct server *server = greeting->server;
+
+	rf_list_push(&server->waiting_hellos, &greeting->wait_link);
+	if (rf_timer_is_started(&greeting->delay))
+		return;
+	greeting->delay.fire = waited_too_long;
+	rf_timer_start(server->reactor, &greeting->delay,
+		       server->config->hello_ms);
+}
+
 /* Whoever says it may come. */
 static void take_hello(struct greeting *greeting)
 {
@@ -278,12 +304,13 @@ static void take_hello(struct greeting *greeting)
 						   greeting->hello.export);
 
 	if (export && must_wait(greeting)) {
-		rf_list_push(&server->waiting_hellos, &greeting->wait_link);
+		wait_for_end(greeting);
 	} else if (export && admit(greeting, export)) {
 		server->figures.admitted++;
 		greeting->slice = NULL;		/* the session's */
 		greet_end(greeting);
 	} else {
+		rf_timer_stop(server->reactor, &greeting->delay);
 		greet_send_refusal(greeting);
 	}
 }

@@ -17,7 +17,8 @@ struct greeting {
 	struct rf_greeter *greeter;
 	uint64_t since_ns;
 	struct rf_list link;
-	struct rf_timer delay;		/* of a refusal */
+	struct rf_timer delay;		/* of a refusal; or the end of patience,
+					 * while its HELLO waits */
 	struct rf_hello_reply refusal;
 	uint8_t client_proof[RF_PROOF_SIZE];
 	bool has_said_hello;

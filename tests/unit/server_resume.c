@@ -1021,6 +1021,48 @@ SCENARIO(a_hello_that_waits_may_go_away)
 	srig_close(&rig);
 }
 
+/* It does not wait for ever, and may come again. */
+SCENARIO(a_hello_that_waits_has_a_deadline)
+{
+	struct session *session;
+	struct raws again, third;
+	unsigned int come;
+	uint32_t open;
+
+	srig_init(&rig, scheme);
+	srig_set(&rig, "hello-ms", "200");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	make("a", RW, 1, 1, &open, NULL);
+	session = raws_server_side(&raws);
+	session->is_syncing = true;	/* so that it stays */
+	raws_init(&rig, &again);
+	memcpy(again.hello.client_uuid, raws.hello.client_uuid, RF_UUID_SIZE);
+	third = again;
+	come = again.come;
+	say_hello_again(&again);
+	srig_until(&rig, again.come > come && !again.is_sending);
+	cr_assert_eq(rf_hello_reply_decode(again.message, again.header.size,
+					   &again.reply), 0);
+	cr_assert_eq(again.reply.status, RF_ST_BUSY, "%s", again.reply.reason);
+	cr_assert(rf_list_is_empty(&rig.server->waiting_hellos));
+	rf_ep_close(again.ep);
+	raws_wait_closed(&again);
+	raws_wait_closed(&raws);
+	session->is_syncing = false;
+	srig_until(&rig, !session->channel);
+	session_drained(session);
+	come = third.come;
+	say_hello_again(&third);
+	srig_until(&rig, third.come > come && !third.is_sending);
+	cr_assert_eq(rf_hello_reply_decode(third.message, third.header.size,
+					   &third.reply), 0);
+	cr_assert_eq(third.reply.status, RF_ST_OK, "%s", third.reply.reason);
+	rf_ep_close(third.ep);
+	raws_wait_closed(&third);
+	srig_close(&rig);
+}
+
 SCENARIO(lost_sessions_count_against_the_limit)
 {
 	struct sclient more;
