@@ -123,6 +123,8 @@ static void resumed(struct rf_client *client,
 {
 	struct fs *fs = rf_client_context(client);
 
+	/* Of a server that was started with other options, too. */
+	fs->keep->grant_ms = reply->grant_ms;
 	fs->lease_ms = reply->lease_ms;
 	fs->has_windows = !(reply->flags & RF_HELLO_NO_WINDOWS);
 	reclaim_start(fs, (reply->flags & RF_RESUME_RESTARTED) != 0, false);

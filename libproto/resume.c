@@ -107,13 +107,13 @@ int rf_resume_reply_encode(void *buffer, const struct rf_resume_reply *in,
 	const struct rf_key with = is_ok ? key_of(secret) : *key;
 	uint8_t proof[RF_PROOF_SIZE];
 	struct rf_enc enc;
-	uint16_t zero = 0;
+	uint16_t grant_ms = is_ok ? in->grant_ms : 0;
 
 	rf_enc_init(&enc, buffer, RF_HELLO_SIZE_MAX);
 	rf_put_u16(&enc, &in->status);
 	rf_put_u16(&enc, &in->version);
 	rf_put_u16(&enc, &flags);
-	rf_put_u16(&enc, &zero);
+	rf_put_u16(&enc, &grant_ms);
 	if (is_ok) {
 		RF_ASSERT(in->epoch != 0 && in->lease_ms != 0);
 		rf_put_u32(&enc, &in->epoch);
@@ -138,17 +138,16 @@ int rf_resume_reply_decode(const void *message, size_t size,
 			   struct rf_resume_reply *out)
 {
 	struct rf_cursor cur;
-	uint16_t zero;
-
 	*out = (struct rf_resume_reply){ 0 };
 	if (rf_hello_open(message, size, RF_MSG_RESUME_REPLY, &cur) < 0)
 		return -EBADMSG;
 	if (!rf_get_u16(&cur, &out->status) ||
 	    !rf_get_u16(&cur, &out->version) ||
 	    !get_flags(&cur, &out->flags, REPLY_FLAGS_ALL) ||
-	    !rf_get_u16(&cur, &zero) || zero != 0)
+	    !rf_get_u16(&cur, &out->grant_ms))
 		return -EBADMSG;
-	if (out->status == RF_ST_OK && !get_session(&cur, out))
+	if (out->status == RF_ST_OK ? !get_session(&cur, out)
+				    : out->grant_ms != 0)
 		return -EBADMSG;
 	if (!rf_get_raw(&cur, out->server_uuid, RF_UUID_SIZE) ||
 	    !rf_get_text(&cur, out->reason, RF_REASON_MAX) ||

@@ -41,6 +41,7 @@ struct rf_resume_reply {
 				 * flags, UUID and reason travel */
 	uint16_t version;
 	uint16_t flags;
+	uint16_t grant_ms;	/* as in rf_hello_reply */
 	uint32_t epoch;		/* of the session from now on; never 0 */
 	uint32_t lease_ms;	/* not 0 */
 	uint32_t grace_ms;	/* that are left; 0: there is no grace period */

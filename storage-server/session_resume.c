@@ -300,6 +300,8 @@ static void fill_reply(struct session *session, struct rf_resume_reply *reply)
 		.status = RF_ST_OK,
 		.version = RF_PROTOCOL_VERSION,
 		.epoch = session->record.epoch,
+		.grant_ms = session->slice ?
+			0 : (uint16_t)server->config->grant_ms,
 		.lease_ms = server->config->lease_ms,
 		.grace_ms = grace_left_ms(server),
 	};

@@ -242,7 +242,7 @@ Test(protocol, resume_reply_example)
 {
 	struct rf_resume_reply reply = {
 		.version = 1, .flags = RF_RESUME_RESTARTED, .epoch = 2,
-		.lease_ms = 60000, .grace_ms = 59500,
+		.lease_ms = 60000, .grace_ms = 59500, .grant_ms = 30000,
 	};
 
 	memset(reply.server_uuid, 0x51, RF_UUID_SIZE);

@@ -28,6 +28,7 @@ static const struct rf_resume some_resume = {
 static const struct rf_resume_reply some_reply = {
 	.version = 1, .flags = RF_RESUME_RESTARTED | RF_HELLO_READ_ONLY,
 	.epoch = UINT32_MAX, .lease_ms = 60000, .grace_ms = 7,
+	.grant_ms = 30000,
 	.server_uuid = "server uuid 123",
 };
 
@@ -93,6 +94,7 @@ Test(resume, reply_survives_and_proves_the_secret)
 	cr_assert_eq(out.epoch, some_reply.epoch);
 	cr_assert_eq(out.lease_ms, some_reply.lease_ms);
 	cr_assert_eq(out.grace_ms, some_reply.grace_ms);
+	cr_assert_eq(out.grant_ms, some_reply.grant_ms);
 	cr_assert_eq(memcmp(out.server_uuid, some_reply.server_uuid,
 			    RF_UUID_SIZE), 0);
 	cr_assert_eq(rf_resume_reply_verify(m.bytes, m.size, &key, secret,
@@ -285,10 +287,11 @@ static int resume_with(size_t at, uint32_t value)
 	return err;
 }
 
-static int reply_with(size_t at, uint32_t value)
+static int answer_with(const struct rf_resume_reply *reply, size_t at,
+		       uint32_t value)
 {
 	uint8_t proof[RF_PROOF_SIZE] = { 0 };
-	struct wire_message m = encode_reply(&some_reply, &key, secret, proof);
+	struct wire_message m = encode_reply(reply, &key, secret, proof);
 	struct rf_resume_reply out;
 	int err;
 
@@ -296,6 +299,11 @@ static int reply_with(size_t at, uint32_t value)
 	err = rf_resume_reply_decode(m.bytes, m.size, &out);
 	wire_free(&m);
 	return err;
+}
+
+static int reply_with(size_t at, uint32_t value)
+{
+	return answer_with(&some_reply, at, value);
 }
 
 Test(resume, bad_fields_are_malformed)
@@ -309,7 +317,10 @@ Test(resume, bad_fields_are_malformed)
 	cr_assert_eq(resume_with(32, 1 | RF_RESUME_RESTARTED << 16), -EBADMSG);
 	cr_assert_eq(reply_with(36, 15), 0);
 	cr_assert_eq(reply_with(36, 16), -EBADMSG, "a flag");
-	cr_assert_eq(reply_with(36, 1 << 16), -EBADMSG, "reserved");
+	cr_assert_eq(reply_with(36, 1 << 16), 0, "a grant's term");
+	cr_assert_eq(answer_with(&some_refusal, 36, 0), 0);
+	cr_assert_eq(answer_with(&some_refusal, 36, 1 << 16), -EBADMSG,
+		     "a term in a refusal");
 	cr_assert_eq(reply_with(40, 0), -EBADMSG, "epoch 0");
 	cr_assert_eq(reply_with(44, 0), -EBADMSG, "lease 0");
 	cr_assert_eq(reply_with(48, 0), 0);

@@ -446,6 +446,7 @@ SCENARIO(opens_live_on_and_are_there_without_a_word)
 	raws_cut(&raws);
 	come_back(CUT);
 	cr_assert_eq(raws.resumed.grace_ms, 0);
+	cr_assert_eq(raws.resumed.grant_ms, rig.server->config->grant_ms);
 	cr_assert_eq(RAWS_RUN(&raws, 1, 3, &handle,
 			      OP_WRITE(open, 0, 0, "still", 5)), RF_ST_OK);
 	end_raw();
