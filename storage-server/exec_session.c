@@ -55,7 +55,7 @@ int exec_op_slots(struct exec *e)
 		};
 	}
 	if (slots->count == 0 && e->session->lender.grants.slot_count == 0)
-		staging_deny_slots(e->session->lender.staging);
+		staging_deny_slots(&e->session->lender);
 	return 0;	/* maybe none: the client writes inside, and asks again */
 }
 

@@ -65,6 +65,7 @@ struct staging {
 	struct rf_timer timer;		/* to the end of the oldest's term */
 	uint32_t waiting;		/* requests, for a buffer */
 	uint32_t owed;			/* slots to sessions that got none */
+	uint64_t denied_ns;		/* the last of these, when */
 	bool slots_are_short;		/* one was denied all just now */
 	uint64_t taken_back, not_rearmed;
 };
@@ -88,7 +89,7 @@ void staging_set_term(struct staging *staging, struct rf_reactor *reactor,
 void staging_stop_term(struct staging *staging);
 
 /* A session asked for slots, has none, and gets none. */
-void staging_deny_slots(struct staging *staging);
+void staging_deny_slots(struct lender *lender);
 /* A slot is to be re-armed: true if its session is to do without, for another
  * one that has none. */
 bool staging_keeps_slot(struct lender *lender);
@@ -133,6 +134,7 @@ struct lender {
 	struct rf_list unbinds;		/* grants whose unbind is to be posted */
 	bool is_serving;
 	bool is_closed;			/* no endpoint any more */
+	uint64_t owed_again_ns;		/* not before, one more slot */
 	bool was_warned;		/* of a bad return */
 	bool was_taken_from;		/* so some bad returns are none */
 };

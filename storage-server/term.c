@@ -15,7 +15,12 @@
  */
 #include "staging.h"
 
-enum { OWED_MAX = 64 };
+enum {
+	OWED_MAX = 64,
+	/* One is owed to a session once in so long, and as long to all of them
+	 * after the last has asked: who needs one asks each 100 ms. */
+	OWED_MS = 1000,
+};
 
 #define MS_NS UINT64_C(1000000)
 
@@ -132,20 +137,38 @@ void term_wait(struct staging *staging, int waiters)
 	watch(staging);
 }
 
-void staging_deny_slots(struct staging *staging)
+void staging_deny_slots(struct lender *lender)
 {
+	struct staging *staging = lender->staging;
+	uint64_t now_ns;
+
 	if (!staging->reactor)
 		return;
+	now_ns = rf_reactor_now_ns(staging->reactor);
 	staging->slots_are_short = true;
-	if (staging->owed < OWED_MAX)
+	staging->denied_ns = now_ns;
+	if (staging->owed < OWED_MAX && now_ns >= lender->owed_again_ns) {
 		staging->owed++;
+		lender->owed_again_ns = now_ns + OWED_MS * MS_NS;
+	}
 	watch(staging);
+}
+
+/* Whoever still needs one has asked since. */
+static void forget_owed(struct staging *staging)
+{
+	if (staging->owed > 0 &&
+	    rf_reactor_now_ns(staging->reactor) - staging->denied_ns >=
+		    OWED_MS * MS_NS)
+		staging->owed = 0;
 }
 
 bool staging_keeps_slot(struct lender *lender)
 {
 	struct staging *staging = lender->staging;
 
+	if (staging->reactor)
+		forget_owed(staging);
 	if (staging->owed == 0 || lender->grants.slot_count < 2)
 		return false;
 	staging->owed--;

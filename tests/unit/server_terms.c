@@ -125,6 +125,35 @@ static void take_and_check(struct sclient *who, struct scall *self)
 	sreturn(who, grant->id);
 }
 
+/* What is owed to a session that got no slot is not owed for ever, nor twice for
+ * one slot. */
+Test(server_terms, a_slot_is_owed_only_to_who_still_asks)
+{
+	struct staging *staging;
+	struct lender *hungry, *rich;
+
+	begin("loop", "300");
+	staging = &rig.server->staging;
+	hungry = &sclient_session(&other)->lender;
+	rich = &sclient_session(&client)->lender;
+	rich->grants.slot_count += 2;
+	cr_assert_not(staging_keeps_slot(rich));
+	for (unsigned int i = 0; i < 10; i++)
+		staging_deny_slots(hungry);
+	cr_assert(staging_keeps_slot(rich));
+	cr_assert_not(staging_keeps_slot(rich));
+	/* A second later it has not asked again: it went, or has some. */
+	hungry->owed_again_ns = 0;
+	staging_deny_slots(hungry);
+	staging->denied_ns -= UINT64_C(1000000000);
+	cr_assert_not(staging_keeps_slot(rich));
+	cr_assert_eq(staging->owed, 0);
+	rich->grants.slot_count -= 2;
+	sclient_bye(&client);
+	sclient_bye(&other);
+	srig_close(&rig);
+}
+
 /* ---- grants to READ ------------------------------------------------------ */
 
 SCENARIO(a_client_is_told_how_long_a_grant_is_its_own)
