@@ -69,6 +69,7 @@ struct mount_options {
 	uint16_t slots;			/* requests in flight: 64 */
 	uint16_t write_slots;		/* of 1 MiB: 16 */
 	uint32_t read_ahead;		/* KiB: 4096 */
+	uint32_t max_inodes;		/* known at once; 0: as many as may be */
 	uint32_t poll_us;		/* busy polling: 0 */
 	uint16_t cq_count, cq_usec;	/* completion moderation: 8, 4 */
 	int16_t tos;			/* traffic class; -1: the system's */

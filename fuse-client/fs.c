@@ -232,6 +232,7 @@ int fs_connect(struct keep *keep, bool is_successor, int control_fd,
 	fs->options = keep->options;
 	fs->keep = keep;
 	fs->inodes.kept = &keep->inodes;
+	fs->inodes.max = keep->options.max_inodes;
 	fs->files.kept = &keep->files;
 	fs->held.kept = &keep->ranges;
 	fs->is_successor = is_successor;

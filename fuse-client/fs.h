@@ -678,6 +678,10 @@ void request_set_state(struct request *r, enum request_state state);
 /* Release an open that nobody will close; r is used up. */
 void request_release_open(struct request *r, struct inode *inode,
 			  uint32_t open);
+/* The same, of an inode that we have no room for.  It is not done again by another
+ * daemon. */
+void request_release_unknown(struct request *r, const rf_handle_t *handle,
+			     uint32_t open);
 
 /* A name of the kernel as the protocol has it: 0 or -ENAMETOOLONG, -EINVAL. */
 int request_name(const char *name, rf_name_t *out);

@@ -171,7 +171,8 @@ static struct inode *make(struct inodes *inodes, const rf_handle_t *handle,
 int inodes_init(struct inodes *inodes, const rf_handle_t *root,
 		const rf_attr_t *attr)
 {
-	int err = table_init(&inodes->table, sizeof(struct inode), INODES_MAX);
+	int err = table_init(&inodes->table, sizeof(struct inode),
+			     inodes->max ? inodes->max : INODES_MAX);
 
 	if (err)
 		return err;

@@ -44,6 +44,7 @@ struct inodes {
 	struct table table;
 	uint32_t *buckets;		/* of indices */
 	uint32_t bucket_count;		/* a power of two */
+	uint32_t max;			/* set before inodes_init(); 0: INODES_MAX */
 	struct inode *root;
 	struct keep_inodes *kept;	/* for a successor, or NULL; set before
 					 * inodes_init() */

@@ -71,6 +71,7 @@ static const char usage_text[] =
 "  tos=N               type of service, traffic class [the system's]\n"
 "  source=ADDRESS      come from this address [as routed]\n"
 "  gid_index=N         RoCE: come from the address of this GID [as routed]\n"
+"  max_inodes=N        files known at once; beyond them ENOMEM [16777216]\n"
 "  no_crc              no checksums over data in flight\n"
 "  no_pipeline         one transfer at a time, for measurements\n"
 "Sizes take K, M or G; times are seconds, or milliseconds with ms.\n";

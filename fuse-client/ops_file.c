@@ -173,10 +173,9 @@ static void create_answered(struct request *r, struct rf_dec *reply)
 	r->other = inodes_get(&r->fs->inodes, &results.create.handle,
 			      &results.create.attr);
 	if (!r->other) {
-		rf_log(RF_LOG_ERROR, "no room for another inode: an open of "
-		       "inode %llu is lost",
-		       (unsigned long long)results.create.handle.inode);
-		request_fail(r, -ENOMEM);
+		request_reply_err(r, -ENOMEM);
+		request_release_unknown(r, &results.create.handle,
+					results.create.open);
 		return;
 	}
 	if (add_file(r, r->other, results.create.open, results.create.tag))

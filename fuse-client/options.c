@@ -282,6 +282,7 @@ static const struct known_option known[] = {
 	{ "slots", KIND_U16, AT(slots), 1, 1024 },
 	{ "write_slots", KIND_U16, AT(write_slots), 1, 256 },
 	{ "read_ahead", KIND_U32, AT(read_ahead), 0, 1024 * 1024 },
+	{ "max_inodes", KIND_U32, AT(max_inodes), 2, 1 << 24 },
 	{ "poll_us", KIND_U32, AT(poll_us), 0, 1000000 },
 	{ "cq_count", KIND_U16, AT(cq_count), 1, 1024 },
 	{ "cq_usec", KIND_U16, AT(cq_usec), 0, 4095 },

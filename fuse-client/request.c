@@ -582,20 +582,28 @@ static void release_answered(struct request *r, struct rf_dec *reply)
 	releases_pump(fs);
 }
 
-void request_release_open(struct request *r, struct inode *inode,
-			  uint32_t open)
+void request_release_unknown(struct request *r, const rf_handle_t *handle,
+			     uint32_t open)
 {
-	struct rf_args args = { .code = RF_OP_RELEASE };
+	struct rf_args use = { .code = RF_OP_USE };
+	struct rf_args release = { .code = RF_OP_RELEASE };
 
 	RF_ASSERT(!r->fuse);
-	once_release(r, inode, open);
-	args.release.open = open;
+	use.use.handle = *handle;
+	release.release.open = open;
 	r->uses_open = true;
 	if (!request_begin(r))
 		return;
 	request_use(r, inode);
 	request_put(r, &args);
 	request_send(r, release_answered);
+}
+
+void request_release_open(struct request *r, struct inode *inode,
+			  uint32_t open)
+{
+	once_release(r, inode, open);
+	request_release_unknown(r, &inode->handle, open);
 }
 
 int request_name(const char *name, rf_name_t *out)

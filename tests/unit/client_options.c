@@ -112,7 +112,7 @@ Test(options, every_kind_of_value_is_stored)
 				   "read_block=256K,write_block=65536,slots=7,"
 				   "write_slots=3,write_part=128K,"
 				   "read_depth=9,send_depth=100,"
-				   "read_ahead=128,poll_us=20,no_pipeline,"
+				   "read_ahead=128,max_inodes=99,poll_us=20,no_pipeline,"
 				   "cq_count=16,cq_usec=2,tos=104,"
 				   "gid_index=3,source=::1,"
 				   "no_crc,huge_pages,log=debug", error), 0,
@@ -121,6 +121,7 @@ Test(options, every_kind_of_value_is_stored)
 	cr_expect(o.no_atime && !o.allow_other);
 	cr_expect(o.no_diratime && o.is_remount && o.is_strict_atime);
 	cr_expect(o.no_pipeline && o.no_crc && o.wants_huge_pages);
+	cr_expect_eq(o.max_inodes, 99);
 	cr_expect_str_eq(o.key_file, "/etc/rdmafs/key");
 	cr_expect(o.is_soft);
 	cr_expect_eq(o.timeo_ms, 3000);
