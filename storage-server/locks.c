@@ -442,6 +442,9 @@ int lock_set(struct locks *locks, struct lock_session *session,
 		return is_held(locks, session, request) ? 0 : -EINVAL;
 	if (!locks->is_in_grace || request->is_reclaim)
 		return set_now(locks, session, request);
+	/* It was reclaimed, and is asked for to be sure. */
+	if (is_held(locks, session, request))
+		return 0;
 	err = lock_wait_add(locks, session, request);
 	return err ? err : 1;
 }
@@ -449,8 +452,13 @@ int lock_set(struct locks *locks, struct lock_session *session,
 int locks_set(struct locks *locks, struct lock_session *session,
 	      const struct lock_request *request)
 {
+	int ret;
+
 	lock_steps_begin(locks);
-	return lock_set(locks, session, request);
+	ret = lock_set(locks, session, request);
+	if (ret == 0)
+		lock_wait_forget_same(locks, session, request);
+	return ret;
 }
 
 int locks_clear(struct locks *locks, struct lock_session *session,

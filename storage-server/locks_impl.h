@@ -95,6 +95,9 @@ void lock_wakes_run(struct locks *locks);
 int lock_wait_add(struct locks *locks, struct lock_session *session,
 		  const struct lock_request *request);
 void lock_wait_settle(struct locks *locks, struct lock_wait *wait, int err);
+/* It is granted to who asks for it again: that wait of his is over. */
+void lock_wait_forget_same(struct locks *locks, struct lock_session *session,
+			   const struct lock_request *request);
 /* The same, and nobody is told. */
 void lock_wait_drop(struct locks *locks, struct lock_wait *wait);
 /* Ask again for what was asked for in the grace.  False: there are no steps left. */

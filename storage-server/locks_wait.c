@@ -60,8 +60,10 @@ int lock_wait_add(struct locks *locks, struct lock_session *session,
 {
 	struct lock_wait *wait = find(&session->waits, request->wait);
 
-	if (wait && is_same(&wait->request, request))
+	if (wait && is_same(&wait->request, request)) {
+		wait->request.is_no_deadlock |= request->is_no_deadlock;
 		return 0;
+	}
 	if (request->wait == 0 || wait)
 		return -EINVAL;
 	/* Its client does not know that it has ended: it waits anew. */
@@ -88,6 +90,23 @@ int lock_wait_add(struct locks *locks, struct lock_session *session,
 	session->wait_count++;
 	locks->figures.waited++;
 	return 0;
+}
+
+void lock_wait_forget_same(struct locks *locks, struct lock_session *session,
+			   const struct lock_request *request)
+{
+	struct lock_wait *wait;
+
+	if (request->wait == 0 || session->wait_count == 0)
+		return;
+	wait = find(&session->waits, request->wait);
+	if (!wait)
+		wait = find(&session->settled, request->wait);
+	if (!wait || !is_same(&wait->request, request))
+		return;
+	lock_wait_drop(locks, wait);
+	if (!locks_waits(session))
+		locks->settled(session);
 }
 
 /* Out of all lists but the session's.  The file stays: its user drops it. */

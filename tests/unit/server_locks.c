@@ -632,6 +632,59 @@ Test(server_locks, what_was_reclaimed_may_be_reclaimed_again)
 	end();
 }
 
+/* Who is not sure of a lock asks for it again: that is no wait any more. */
+Test(server_locks, a_lock_that_is_there_when_it_is_asked_for_again_is_told_once)
+{
+	struct lock_request held = want(1, 0, 0, 5, true);
+	struct lock_request again = want(1, 1, 0, 5, true);
+
+	begin();
+	cr_assert_eq(set(&held), 0);
+	cr_assert_eq(set_waiting(again, 3), 1);
+	cr_assert_eq(locks_clear(&locks, session_of(0), &held), 0);
+	cr_assert(locks_has_events(session_of(1)));
+	cr_assert_eq(set_waiting(again, 3), 0);
+	cr_assert_not(locks_has_events(session_of(1)));
+	cr_assert_eq(locks.waits.count, 0);
+	/* The number may be another's. */
+	cr_assert_eq(set(&(struct lock_request){
+			     .inode = 2, .owner = 1, .open = 1, .wait = 3 }), 0);
+	end();
+}
+
+/* What is asked for in the grace waits, but for what was reclaimed. */
+Test(server_locks, a_reclaimed_lock_is_there_in_the_grace)
+{
+	struct lock_request old = want(1, 0, 0, 5, true);
+	struct lock_request more = want(1, 0, 0, 6, true);
+
+	begin();
+	locks.is_in_grace = true;
+	old.is_reclaim = true;
+	cr_assert_eq(set(&old), 0);
+	old.is_reclaim = false;
+	cr_assert_eq(set(&old), 0);
+	cr_assert_eq(set_waiting(more, 1), 1);
+	end();
+}
+
+/* It turns out only later whose lock it is. */
+Test(server_locks, a_wait_can_be_told_later_to_be_no_deadlock)
+{
+	struct lock_request a = want(1, 0, 0, 0, true), b = want(1, 1, 1, 1, true);
+	struct lock_request asks = want(1, 0, 1, 1, true);
+
+	begin();
+	cr_assert_eq(set(&a), 0);
+	cr_assert_eq(set(&b), 0);
+	cr_assert_eq(set_waiting(asks, 1), 1);
+	cr_assert_eq(set_waiting(want(1, 1, 0, 0, true), 2), -EDEADLK);
+	asks.is_no_deadlock = true;
+	cr_assert_eq(set_waiting(asks, 1), 1);
+	cr_assert_eq(set_waiting(want(1, 1, 0, 0, true), 2), 1);
+	end();
+}
+
 /* ---- limits ------------------------------------------------------------- */
 
 Test(server_locks, a_session_has_so_many_locks_and_waits_and_no_more,
