@@ -56,6 +56,8 @@ static void log_requests(const struct fs *fs)
 	       ", in parts %" PRIu64, fs->slots.count, fs->slots.free_count,
 	       fs->stats.slot_waits, fs->slots_denied, fs->stats.inline_writes,
 	       fs->stats.split_writes);
+	rf_log(RF_LOG_INFO, "locks waited for %" PRIu32 ", to be given back %"
+	       PRIu32, fs->parked, fs->orphans);
 }
 
 static void log_calls(const struct fs *fs)

@@ -16,6 +16,7 @@
  *	cache.c       the kernel's pages against the change counter
  *	ops_*.c       the operations; read.c, write.c, write_parts.c: data
  *	lock_wait.c   callers that wait for a lock
+ *	orphan.c      locks that nobody waits for any more, given back
  *	pull.c        data over inline_max that the server grants
  *	inodes, files, slots, parts, change, given, held, table: bookkeeping without
  *	              I/O
@@ -111,6 +112,7 @@ enum request_state {
 	REQUEST_WORKING,	/* a handler runs */
 	REQUEST_BUFFER,		/* waits for a pool buffer */
 	REQUEST_SLOTS,		/* waits for write slots */
+	REQUEST_LOCKS,		/* waits for locks of its file to be settled */
 	REQUEST_CALLING,	/* on its way to the server and back */
 	REQUEST_QUEUED,		/* the server will finish it later */
 	REQUEST_PULLING,	/* one-sided work in flight */
@@ -176,7 +178,8 @@ struct request {
 	/* undone at the end, unless it was settled before */
 	bool is_filling;		/* pages of inode, by a READ */
 	bool is_changing;		/* inode, by an operation of ours */
-	struct lock_wait *wait;		/* of the LOCK that it sends */
+	struct lock_wait *wait;		/* of the LOCK or UNLOCK that it sends */
+	bool is_unlocking, is_flush;
 	rf_grants_t taken;		/* write slots */
 
 	/* data */
@@ -243,21 +246,29 @@ struct request {
 	struct rf_sge sges[WORKS_MAX];
 };
 
-/* A LOCK, and who waits for it. */
+/*
+ * A LOCK, and who waits for it; or an UNLOCK (args.wait is 0) until it is
+ * answered.
+ */
 struct lock_wait {
 	struct table_item item;		/* first; its number is the server's */
 	struct fs *fs;
-	struct inode *inode;		/* referenced, when parked */
+	struct inode *inode;		/* referenced, if parked or an orphan */
 	uint64_t fh;
 	struct rf_lock_args args;
 	struct fuse_ctx who;
+	uint64_t since_ns;
 	uint64_t unique;		/* of its caller; 0: it was told */
 	fuse_req_t fuse;		/* when parked */
 	bool is_settled;		/* by a daemon that died: with err */
 	int err;
+	bool was_sent;			/* so the server may know it */
 	bool is_parked;
+	bool is_asked;			/* parked: the server knows it for sure */
+	bool was_told;			/* of an end, when it was not */
 	bool is_registering;		/* at libfuse */
 	bool was_interrupted, is_cancelling;
+	bool is_orphan, is_settling, is_put_off;	/* orphan.c */
 };
 
 struct invalidation {
@@ -290,6 +301,7 @@ enum reclaim_phase {
 	RECLAIM_IDENTITIES,
 	RECLAIM_OPENS,
 	RECLAIM_LOCKS,
+	RECLAIM_ORPHANS,
 	RECLAIM_WAITS,		/* for locks */
 	RECLAIM_RESENT,		/* all goes on; opens just before the loss */
 	RECLAIM_END,
@@ -303,6 +315,15 @@ struct reclaim_locks {
 	uint64_t fh;
 };
 
+/* How far a lock that nobody waits for is given back; orphan.c. */
+struct reclaim_orphan {
+	uint64_t number;
+	bool is_restoring;		/* else: cancelling */
+	uint64_t from;			/* up to here it is done */
+	struct rf_range pieces[RECLAIM_LOCKS_MAX];	/* in the message */
+	bool is_held[RECLAIM_LOCKS_MAX];
+};
+
 struct reclaim_call {
 	struct rf_call call;
 	struct rf_buf *msg;
@@ -312,12 +333,15 @@ struct reclaim_call {
 	union {
 		uint64_t files[RECLAIM_FILES_MAX];	/* their numbers */
 		struct reclaim_locks locks;
+		struct reclaim_orphan orphan;
 	};
 };
 
 struct reclaim {
 	enum reclaim_phase phase;
 	bool has_opens;			/* the server has forgotten them */
+	bool is_midway;			/* nothing was lost: locks only */
+	bool is_stepping;
 	uint32_t at;			/* in this phase */
 	uint32_t range;			/* of the locks at at */
 	unsigned int busy;		/* calls */
@@ -386,7 +410,9 @@ struct fs {
 
 	/* waiting locks */
 	struct table lock_waits;
-	uint32_t parked;
+	uint32_t parked, orphans;
+	bool has_unasked;		/* there may be one */
+	struct rf_list locks_waiting;	/* REQUEST_LOCKS */
 	struct request *lock_poll;	/* LOCK_EVENTS, or NULL */
 
 	/* requests */
@@ -487,6 +513,11 @@ void reclaim_fini(struct fs *fs);
 /* Set the session up; ends in reconnect_back(), unless reclaim_stop() comes. */
 void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session);
 void reclaim_stop(struct fs *fs);
+/* While there is a connection: settle what can be of orphans and of waits that
+ * the server does not know. */
+void reclaim_locks(struct fs *fs);
+/* rc's message is complete. */
+void reclaim_submit(struct reclaim_call *rc, struct rf_enc *enc);
 /* r, which is_awaited, has its answer. */
 void reclaim_open_is_known(struct request *r);
 
@@ -732,10 +763,12 @@ void interrupt_cancel(struct request *r);
 
 int lock_waits_init(struct fs *fs);
 void lock_waits_fini(struct fs *fs);
-/* For the LOCK that r is to send; ends with r, unless it was parked.  NULL:
- * LOCK_WAITS_MAX. */
+/* For the LOCK or UNLOCK that r is to send; ends with r, unless it was parked or
+ * became an orphan.  NULL: LOCK_WAITS_MAX. */
 struct lock_wait *lock_wait_take(struct request *r);
 void lock_wait_give(struct request *r);
+/* It is over; who refers to the inode lets it go. */
+void lock_wait_end(struct lock_wait *wait);
 /* Its args are known, and the server is about to be: for a successor. */
 void lock_wait_keep(struct lock_wait *wait, enum keep_wait_state state);
 /* The waits of a daemon that died. */
@@ -743,20 +776,55 @@ int lock_waits_restore(struct fs *fs);
 /* True if r, which the kernel sends again, waits on, or was answered; else it has
  * its wait again if there was one. */
 bool lock_wait_goes_on(struct request *r);
-/* All that the kernel sends again was read: end those that nobody waits for. */
+/* All that the kernel sends again was read: nobody waits for the others. */
 void lock_waits_over(struct fs *fs);
-/* The server says that it waits: keep the caller, end r. */
-void lock_wait_park(struct request *r);
+/* Keep the caller, end r: the server says that it waits (is_asked), or is to be
+ * asked when it can be. */
+void lock_wait_park(struct request *r, bool is_asked);
+/* The server is to be asked for it, again. */
+void lock_wait_ask(struct lock_wait *wait);
+/* The server says that it waits. */
+void lock_wait_waits(struct lock_wait *wait);
 /* The server says that it is there: note that. */
 void lock_wait_granted(struct lock_wait *wait);
+/* Its caller is in F_OFD_SETLKW: its wait makes no deadlock.  True: that is news
+ * to us. */
+bool lock_wait_is_ofd(struct lock_wait *wait);
 /* Once in a while: what could not be sent; callers that do not wait on. */
 void lock_waits_check(struct fs *fs);
 /* The server knows nothing of it any more, or has answered otherwise. */
 void lock_wait_settle(struct lock_wait *wait, int err);
 /* The number index or a later one that is parked, or NULL; *index is behind. */
 struct lock_wait *lock_waits_next(struct fs *fs, uint32_t *index);
-/* The connection is lost, or about to be closed. */
+/* Has the owner fcntl locks there, or is about to? */
+bool lock_waits_may_have(const struct fs *fs, const struct inode *inode,
+			 uint64_t owner);
+/* The server has forgotten all of them. */
+void lock_waits_forgotten(struct fs *fs);
+/* The session is over, or about to be closed. */
 void lock_waits_lose(struct fs *fs);
+
+/* ---- orphan.c ------------------------------------------------------------ */
+
+/* Nobody waits for it any more, and the server may have it.  It is not parked;
+ * one reference to its inode is the orphan's from now on. */
+void orphan_begin(struct lock_wait *wait);
+/* r's, which was taken back; r goes on without it. */
+void orphan_of_request(struct request *r);
+/* r shall go on by resume() when its file has no orphans. */
+void orphans_wait(struct request *r, request_fn resume);
+/* The next one, from reclaim.at on.  False: there is none that can be settled. */
+bool orphan_take(struct reclaim_call *rc);
+/* True: rc is done with it; else it has sent on. */
+bool orphan_answered(struct reclaim_call *rc, struct rf_dec *reply);
+/* No answer will come. */
+void orphan_stop(struct reclaim_call *rc);
+/* The server has none of them: it was started anew, or their session is over. */
+void orphans_forget(struct fs *fs);
+/* Once in a while: those that were put off, by a server in its grace. */
+void orphans_try_again(struct fs *fs);
+/* Can any of them be settled now, while there is a connection? */
+bool orphans_are_ready(struct fs *fs);
 
 /* Before this moment a request was sent whose grants are not used any more; 0:
  * they have no term. */

@@ -32,8 +32,8 @@ void held_fini(struct held_locks *locks)
 	table_fini(&locks->ranges);
 }
 
-static struct held *find(const struct inode *inode, uint64_t owner,
-			 bool is_flock)
+struct held *held_find(const struct inode *inode, uint64_t owner,
+		       bool is_flock)
 {
 	const struct rf_list *at;
 
@@ -155,7 +155,7 @@ static void drop(struct held_locks *locks, struct held *held)
 void held_set(struct held_locks *locks, struct inode *inode, uint64_t owner,
 	      bool is_flock, uint64_t fh, const struct rf_range *range)
 {
-	struct held *held = find(inode, owner, is_flock);
+	struct held *held = held_find(inode, owner, is_flock);
 	struct rf_list spare;
 
 	if (!held)
@@ -175,7 +175,7 @@ void held_set(struct held_locks *locks, struct inode *inode, uint64_t owner,
 void held_clear(struct held_locks *locks, struct inode *inode, uint64_t owner,
 		bool is_flock, uint64_t start, uint64_t end)
 {
-	struct held *held = find(inode, owner, is_flock);
+	struct held *held = held_find(inode, owner, is_flock);
 	struct rf_list spare;
 
 	if (!held)
@@ -236,7 +236,7 @@ static int restore(struct held_locks *locks, struct inode *inode,
 		   struct held_range *range, const struct keep_range *kept)
 {
 	bool is_flock = kept->flags & KEPT_FLOCK;
-	struct held *held = find(inode, kept->owner, is_flock);
+	struct held *held = held_find(inode, kept->owner, is_flock);
 
 	if (!held)
 		held = make(locks, inode, kept->owner, is_flock);
@@ -288,10 +288,4 @@ void held_forget_all(struct held_locks *locks)
 
 	while ((held = held_next(locks, &index)))
 		drop(locks, held);
-}
-
-bool held_may_have(const struct inode *inode, uint64_t owner)
-{
-	return inode->locks_are_unknown || inode->lock_calls > 0 ||
-	       find(inode, owner, false);
 }

@@ -63,7 +63,8 @@ int held_restore(struct held_locks *locks, const struct inodes *inodes);
 /* The one of this index or a later one, or NULL; *index is behind it then. */
 struct held *held_next(const struct held_locks *locks, uint32_t *index);
 
-/* May the owner have fcntl locks there? */
-bool held_may_have(const struct inode *inode, uint64_t owner);
+/* What the owner has there, or NULL. */
+struct held *held_find(const struct inode *inode, uint64_t owner,
+		       bool is_flock);
 
 #endif /* HELD_H */

@@ -35,7 +35,8 @@ struct inode {
 	uint64_t given_ns;		/* attributes to the kernel, */
 	int given_to;			/* for this thread */
 	struct rf_list locks;		/* struct held */
-	uint32_t lock_calls;		/* LOCKs in flight, or waiting */
+	uint32_t lock_calls;		/* struct lock_wait */
+	uint32_t orphans;		/* of these: orphan.c */
 	uint32_t file_count;		/* opens */
 	bool locks_are_unknown;		/* memory was short */
 };

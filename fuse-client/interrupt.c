@@ -11,8 +11,8 @@
  * answer comes (what the server QUEUED is cancelled), and an open that it brings
  * is released.  Only what changes data keeps its caller until it is over, as a
  * disk does: whoever is started next may write to the same place, and must not
- * be overtaken by a dead one's write that was still on its way; and a lock, whose
- * wait any signal ends (lock_wait.c).  Without a
+ * be overtaken by a dead one's write that was still on its way.  A lock whose
+ * wait was ended is given back (orphan.c); any signal ends it.  Without a
  * connection nothing is on its way, and it ends at once, too: what was sent
  * before is settled first when there is one again (holds_others).  The kernel
  * tells of an interrupt once; callers that were not dying then are looked at
@@ -77,18 +77,30 @@ bool interrupt_is_cancel(const struct request *r)
 	return r->home == &r->fs->free_spares && r->answered == cancel_answered;
 }
 
+/* Any signal ends a wait for a lock, also for the server that is asked for it. */
+static bool may_end(const struct request *r)
+{
+	const struct fs *fs = r->fs;
+	bool waits_for_lock = r->wait && r->wait->args.flags & RF_LOCK_WAIT;
+	uint64_t age_ns = rf_reactor_now_ns(fs->reactor) - r->arrived_ns;
+
+	if (r->was_interrupted && waits_for_lock &&
+	    (fs->is_away || age_ns / 1000000 >= LOCAL_ANSWER_MS))
+		return true;
+	return is_dying(r->who.pid);
+}
+
 static void end_if_dying(struct request *r)
 {
 	struct fs *fs = r->fs;
 
-	if (!fs->client || !r->fuse || !is_dying(r->who.pid))
+	if (!fs->client || !r->fuse || !may_end(r))
 		return;
 	if (request_take_back(r, -EINTR))
 		return;
 	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
 		interrupt_cancel(r);
-	r->was_killed = (r->is_changing || r->wait ||
-			 r->state == REQUEST_PARTS) &&
+	r->was_killed = (r->is_changing || r->state == REQUEST_PARTS) &&
 			!fs->is_away;
 	if (!r->was_killed)
 		request_abandon(r, -EINTR);

@@ -30,7 +30,7 @@
 #include "libproto/rpc.h"
 
 /* Change it with any change below, or in what it is made of. */
-enum { KEEP_VERSION = 1 };
+enum { KEEP_VERSION = 2 };
 
 enum {
 	KEEP_REQUESTS = 512,
@@ -60,9 +60,10 @@ struct keep_range {
 
 enum keep_wait_state {
 	KEEP_WAIT_FREE,
-	KEEP_WAIT_CALLING,		/* LOCK was not answered yet */
+	KEEP_WAIT_CALLING,		/* LOCK, UNLOCK was not answered yet */
 	KEEP_WAIT_PARKED,
 	KEEP_WAIT_SETTLED,		/* its caller is about to be told */
+	KEEP_WAIT_ORPHAN,		/* it was told; see orphan.c */
 };
 
 struct keep_wait {

@@ -3,22 +3,30 @@
  * lock_wait.c - callers that wait for a lock
  *
  *	LOCK in flight -> parked -> settled: its caller is answered
+ *	       `-------------`----> orphan.c, if its caller is told before
  *
  * Operation.  The server answers a LOCK that has to wait at once.  The caller
  * is then kept here; while anybody is, one LOCK_EVENTS waits at the server for
- * all, and is asked again as soon as it has come back.  Any signal ends a wait:
- * CANCEL_LOCK asks the server, which knows whether the lock was granted just
- * before.
+ * all, and is asked again as soon as it has come back.  A LOCK that has to wait
+ * before it can be sent (the server is away, or there are orphans of its file) is
+ * parked too, and the server asked when it can be (reclaim.c): who waits for a lock
+ * holds no request.  Any signal ends a wait: CANCEL_LOCK asks the server, which
+ * knows whether the lock was granted just before.
  *
  * Ownership.  A wait is its request's until it is parked, and holds its inode
  * from then on.
  * When it fails.  A lost connection changes nothing: the server keeps its waits, or is
- * asked again (reclaim.c).  Signals end a wait at once then; if it is granted
- * all the same, the lock is given back.  The end of the session ends all with EIO.
+ * asked again.  Signals end a wait at once then; if it is granted all the same,
+ * the lock is given back (orphan.c).  The end of the session ends all with EIO.
  */
 #include "fs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int lock_waits_init(struct fs *fs)
 {
@@ -46,7 +54,8 @@ struct lock_wait *lock_wait_take(struct request *r)
 		return NULL;
 	wait->fs = r->fs;
 	wait->inode = r->inode;
-	wait->fh = file_fh(r->file);
+	wait->fh = r->file ? file_fh(r->file) : 0;
+	wait->since_ns = r->arrived_ns;
 	wait->who = r->who;
 	wait->unique = r->unique;
 	r->inode->lock_calls++;
@@ -76,8 +85,7 @@ static struct keep_wait *kept_of(const struct lock_wait *wait)
 	return &wait->fs->keep->waits.v[wait->item.index];
 }
 
-/* It is over; who refers to the inode lets it go. */
-static void end(struct lock_wait *wait)
+void lock_wait_end(struct lock_wait *wait)
 {
 	rf_store_kept(&kept_of(wait)->state, KEEP_WAIT_FREE);
 	wait->inode->lock_calls--;
@@ -89,7 +97,7 @@ void lock_wait_give(struct request *r)
 	struct lock_wait *wait = r->wait;
 
 	r->wait = NULL;
-	end(wait);
+	lock_wait_end(wait);
 }
 
 void lock_wait_granted(struct lock_wait *wait)
@@ -106,38 +114,31 @@ void lock_wait_granted(struct lock_wait *wait)
 		 args->flags & RF_LOCK_FLOCK, wait->fh, &range);
 }
 
-static void unlock_answered(struct request *r, struct rf_dec *reply)
+static void leave(struct lock_wait *wait)
 {
-	request_answered_status(r, reply, RF_OP_UNLOCK);
+	wait->is_parked = false;
+	wait->fs->parked--;
 }
 
-/* It came when nobody waited any more.  Without an object to send this it ends
- * with its open. */
-static void give_back(const struct lock_wait *wait)
-{
-	const struct rf_lock_args *args = &wait->args;
-	struct rf_args unlock = { .code = RF_OP_UNLOCK };
-	struct request *r = request_spare(wait->fs);
-
-	if (!r)
-		return;
-	unlock.unlock.owner = args->owner;
-	unlock.unlock.flags = args->flags & RF_LOCK_FLOCK;
-	unlock.unlock.start = args->start;
-	unlock.unlock.end = args->end;
-	r->inode = wait->inode;
-	r->inode->refs++;
-	request_call(r, &unlock, unlock_answered);
-}
-
-/* Its caller does not wait on; how it ends at the server shows later. */
+/* Nobody waits any more; how it ends at the server shows later. */
 static void abandon(struct lock_wait *wait, int err)
 {
-	wait->unique = 0;
-	rf_store_kept(&kept_of(wait)->unique, 0);
-	fuse_reply_err(wait->fuse, -err);
+	struct fs *fs = wait->fs;
+	struct inode *inode = wait->inode;
+	fuse_req_t fuse = wait->fuse;
+
+	leave(wait);
 	wait->fuse = NULL;
-	wait->was_interrupted = true;
+	if (wait->was_sent) {
+		orphan_begin(wait);
+		inode = NULL;
+	} else {
+		lock_wait_end(wait);
+	}
+	if (fuse)
+		fuse_reply_err(fuse, -err);
+	if (inode)
+		inodes_put(&fs->inodes, inode);
 }
 
 /* It is over: answer who waits. */
@@ -146,17 +147,65 @@ void lock_wait_settle(struct lock_wait *wait, int err)
 	struct fs *fs = wait->fs;
 	struct inode *inode = wait->inode;
 
-	if (wait->fuse && !err)
+	leave(wait);
+	if (!err)
 		lock_wait_granted(wait);
-	else if (!err)
-		give_back(wait);
 	kept_of(wait)->err = err;
 	rf_store_kept(&kept_of(wait)->state, KEEP_WAIT_SETTLED);
 	if (wait->fuse)
 		fuse_reply_err(wait->fuse, -err);
-	fs->parked--;
-	end(wait);
+	lock_wait_end(wait);
 	inodes_put(&fs->inodes, inode);
+}
+
+/* ---- locks of open file descriptions ---------------------------------------- */
+
+/* What the thread is doing in the kernel; false: it can't be known. */
+static bool read_call(pid_t thread, char *text, size_t size)
+{
+	char path[32];
+	ssize_t got;
+	int file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", thread);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	got = read(file, text, size - 1);
+	close(file);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	return true;
+}
+
+/* Is the thread in fcntl(fd, F_OFD_SETLKW)?  Not, if it can't be known. */
+static bool waits_for_ofd(pid_t thread)
+{
+	enum { TRIES = 50 };
+	unsigned long fd, command;
+	char text[128];
+	long call;
+
+	for (unsigned int i = 0; i < TRIES; i++) {
+		if (!read_call(thread, text, sizeof(text)))
+			return false;
+		/* It is about to go to sleep. */
+		if (text[0] != 'r')
+			break;
+		sched_yield();
+	}
+	return sscanf(text, "%ld %lx %lx", &call, &fd, &command) == 3 &&
+	       call == SYS_fcntl && command == F_OFD_SETLKW;
+}
+
+bool lock_wait_is_ofd(struct lock_wait *wait)
+{
+	if (wait->args.flags & (RF_LOCK_FLOCK | RF_LOCK_NO_DEADLOCK) ||
+	    !waits_for_ofd(wait->who.pid))
+		return false;
+	wait->args.flags |= RF_LOCK_NO_DEADLOCK;
+	return true;
 }
 
 static int errno_of(unsigned int status)
@@ -177,8 +226,15 @@ static void cancel_answered(struct request *r, struct rf_dec *reply)
 	int err = request_results(r, reply, RF_OP_CANCEL_LOCK, &results);
 
 	/* LOCK_EVENTS may have been faster. */
-	if (wait && wait->is_parked)
-		lock_wait_settle(wait, err ? -EIO : errno_of(results.cancel_lock.status));
+	if (wait && wait->is_parked) {
+		wait->is_cancelling = false;
+		/* It was granted or cancelled, and the answer lost: which? */
+		if (err)
+			abandon(wait, -EINTR);
+		else
+			lock_wait_settle(wait,
+					 errno_of(results.cancel_lock.status));
+	}
 	request_end(r);
 }
 
@@ -187,7 +243,7 @@ static void cancel(struct lock_wait *wait)
 	struct rf_args args = { .code = RF_OP_CANCEL_LOCK };
 	struct request *r;
 
-	if (wait->is_cancelling || wait->fs->is_away)
+	if (wait->is_cancelling)
 		return;
 	r = request_spare(wait->fs);
 	if (!r)
@@ -204,6 +260,15 @@ static void cancel(struct lock_wait *wait)
 	request_send(r, cancel_answered);
 }
 
+/* Its caller does not wait on. */
+static void interrupt(struct lock_wait *wait)
+{
+	if (wait->fs->is_away || !wait->is_asked)
+		abandon(wait, -EINTR);
+	else
+		cancel(wait);
+}
+
 static void interrupted(fuse_req_t fuse, void *context)
 {
 	struct lock_wait *wait = context;
@@ -212,12 +277,30 @@ static void interrupted(fuse_req_t fuse, void *context)
 	wait->fs->stats.interrupts++;
 	wait->was_interrupted = true;
 	if (!wait->is_registering)
-		cancel(wait);
+		interrupt(wait);
 }
 
 /* ---- news ----------------------------------------------------------------- */
 
 static void poll_again(struct fs *fs);
+
+void lock_wait_ask(struct lock_wait *wait)
+{
+	wait->is_asked = false;
+	wait->fs->has_unasked = true;
+}
+
+static void take_event(struct lock_wait *wait, int err)
+{
+	if (!wait->is_asked) {
+		wait->was_told = true;
+	} else if (err == -EDEADLK && lock_wait_is_ofd(wait)) {
+		lock_wait_ask(wait);
+		lock_wait_keep(wait, KEEP_WAIT_PARKED);
+	} else {
+		lock_wait_settle(wait, err);
+	}
+}
 
 static void take_events(struct fs *fs,
 			const struct rf_lock_events_results *results)
@@ -230,7 +313,7 @@ static void take_events(struct fs *fs,
 						    event.wait);
 
 		if (wait && wait->is_parked)
-			lock_wait_settle(wait, errno_of(event.status));
+			take_event(wait, errno_of(event.status));
 	}
 	fs->keep->lock_events_seen = results->last;
 }
@@ -278,11 +361,11 @@ static void keep_caller(struct lock_wait *wait, struct request *r)
 	wait->is_registering = true;
 	if (wait->fuse)
 		fuse_req_interrupt_func(wait->fuse, interrupted, wait);
-	else
-		wait->was_interrupted = true;	/* its caller was killed */
 	wait->is_registering = false;
-	if (wait->was_interrupted)
-		cancel(wait);
+	if (!wait->fuse)
+		abandon(wait, -EINTR);		/* it was told */
+	else if (wait->was_interrupted)
+		interrupt(wait);
 }
 
 static void park(struct lock_wait *wait)
@@ -292,16 +375,41 @@ static void park(struct lock_wait *wait)
 	wait->fs->parked++;
 }
 
-void lock_wait_park(struct request *r)
+/* An owner's lock of the other kind was given up to ask for this one. */
+static void give_up_flock(struct lock_wait *wait)
+{
+	const struct rf_lock_args *args = &wait->args;
+
+	if (args->flags & RF_LOCK_FLOCK)
+		held_clear(&wait->fs->held, wait->inode, args->owner, true,
+			   args->start, args->end);
+}
+
+void lock_wait_park(struct request *r, bool is_asked)
 {
 	struct lock_wait *wait = r->wait;
 	struct fs *fs = r->fs;
 
 	r->wait = NULL;
 	park(wait);
+	wait->is_asked = is_asked;
+	fs->has_unasked |= !is_asked;
+	wait->was_sent |= is_asked || r->call.was_sent;
 	lock_wait_keep(wait, KEEP_WAIT_PARKED);
+	if (is_asked)
+		lock_wait_waits(wait);
 	keep_caller(wait, r);
 	poll_again(fs);
+}
+
+void lock_wait_waits(struct lock_wait *wait)
+{
+	give_up_flock(wait);
+	/* Others may wait for it, so that it looks like a part of a deadlock. */
+	if (lock_wait_is_ofd(wait)) {
+		lock_wait_ask(wait);
+		lock_wait_keep(wait, KEEP_WAIT_PARKED);
+	}
 }
 
 /* ---- of a daemon that died ------------------------------------------------- */
@@ -319,9 +427,16 @@ static void restore(struct fs *fs, struct lock_wait *wait, struct inode *inode,
 	wait->who.pid = (pid_t)kept->pid;
 	wait->is_settled = kept->state == KEEP_WAIT_SETTLED;
 	wait->err = kept->err;
+	wait->since_ns = rf_reactor_now_ns(fs->reactor);
+	wait->was_sent = true;
 	inode->lock_calls++;
+	fs->has_unasked = true;
 	if (kept->state == KEEP_WAIT_PARKED)
 		park(wait);
+	if (kept->state == KEEP_WAIT_ORPHAN) {
+		inode->refs++;
+		orphan_begin(wait);
+	}
 }
 
 int lock_waits_restore(struct fs *fs)
@@ -374,19 +489,31 @@ bool lock_wait_goes_on(struct request *r)
 	return true;
 }
 
-/* Their callers were told. */
+static bool has_request(const struct lock_wait *wait)
+{
+	const struct fs *fs = wait->fs;
+
+	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
+		if (fs->requests[i].wait == wait)
+			return true;
+	return false;
+}
+
 void lock_waits_over(struct fs *fs)
 {
 	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
 		struct lock_wait *wait = table_at(&fs->lock_waits, i);
-		bool has_request = false;
 
-		for (unsigned int k = 0; wait && k < REQUESTS_MAX; k++)
-			has_request |= fs->requests[k].wait == wait;
-		if (wait && wait->is_parked)
-			wait->was_interrupted |= !wait->fuse;
-		else if (wait && !has_request)
-			end(wait);
+		if (!wait || wait->is_orphan || wait->fuse || has_request(wait))
+			continue;
+		if (wait->is_parked) {
+			abandon(wait, -EINTR);
+		} else if (wait->is_settled) {
+			lock_wait_end(wait);	/* and its caller was told */
+		} else {
+			wait->inode->refs++;
+			orphan_begin(wait);
+		}
 	}
 }
 
@@ -403,17 +530,15 @@ struct lock_wait *lock_waits_next(struct fs *fs, uint32_t *index)
 	return NULL;
 }
 
-/* While the server is away: who is to die, or is not to wait for ever. */
-static void check_patience(struct lock_wait *wait)
+/* Of a soft mount, without the server. */
+static bool is_out_of_time(const struct lock_wait *wait)
 {
 	const struct fs *fs = wait->fs;
+	uint64_t age_ms = (rf_reactor_now_ns(fs->reactor) - wait->since_ns) /
+			  1000000;
 
-	if (!wait->fuse || !fs->is_away)
-		return;
-	if (wait->was_interrupted)
-		abandon(wait, -EINTR);
-	else if (fs->options.is_soft && fs_away_ms(fs) >= fs->options.timeo_ms)
-		abandon(wait, -EIO);
+	return fs->options.is_soft && fs->is_away &&
+	       rf_min_u64(fs_away_ms(fs), age_ms) >= fs->options.timeo_ms;
 }
 
 void lock_waits_check(struct fs *fs)
@@ -421,14 +546,46 @@ void lock_waits_check(struct fs *fs)
 	struct lock_wait *wait;
 	uint32_t index = 0;
 
-	if (fs->parked == 0)
+	if (fs->lock_waits.taken == 0)
 		return;
 	poll_again(fs);
 	while ((wait = lock_waits_next(fs, &index))) {
-		check_patience(wait);
 		if (wait->was_interrupted)
-			cancel(wait);
+			interrupt(wait);
+		else if (is_out_of_time(wait))
+			abandon(wait, -EIO);
 	}
+	orphans_try_again(fs);
+}
+
+bool lock_waits_may_have(const struct fs *fs, const struct inode *inode,
+			 uint64_t owner)
+{
+	if (inode->locks_are_unknown || held_find(inode, owner, false))
+		return true;
+	if (inode->lock_calls == inode->orphans)
+		return false;
+	for (uint32_t i = 1; i <= fs->lock_waits.used; i++) {
+		const struct lock_wait *wait = table_at(&fs->lock_waits, i);
+
+		if (wait && wait->inode == inode && !wait->is_orphan &&
+		    wait->args.owner == owner &&
+		    !(wait->args.flags & RF_LOCK_FLOCK))
+			return true;
+	}
+	return false;
+}
+
+void lock_waits_forgotten(struct fs *fs)
+{
+	struct lock_wait *wait;
+	uint32_t index = 0;
+
+	while ((wait = lock_waits_next(fs, &index))) {
+		lock_wait_ask(wait);
+		wait->was_sent = wait->was_told = false;
+	}
+	orphans_forget(fs);
 }
 
 void lock_waits_lose(struct fs *fs)
@@ -438,6 +595,7 @@ void lock_waits_lose(struct fs *fs)
 
 	while ((wait = lock_waits_next(fs, &index)))
 		lock_wait_settle(wait, -EIO);
+	orphans_forget(fs);
 	/* BYE waits for all that is in flight. */
 	if (fs->lock_poll && fs->lock_poll->state == REQUEST_QUEUED &&
 	    fs->is_leaving)

@@ -8,7 +8,12 @@
  *
  * close() is FLUSH, which must end the process's fcntl locks before it returns.
  * The kernel sends one for each close of any file, so who has no lock there is
- * answered from held.h, without the server.
+ * answered from held.h, without the server.  It also waits for it where nothing can
+ * end the wait, and others wait behind: in execve(), which closes descriptors with
+ * the lock that /proc needs to show a process's memory, or in exit().  So when the
+ * server is away, or slow, it is answered at once, and the lock is given back later
+ * (orphan.c), before any lock call on the file that comes after it.  Nobody else
+ * could have the lock before that in any case.
  *
  * When it fails.  EDEADLK is for a process's own locks.  Locks of open file
  * descriptions may be ended by others than who waits, so they are no part of
@@ -20,33 +25,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/file.h>
 
 /* ---- LOCK ----------------------------------------------------------------- */
-
-/* Is the thread in fcntl(fd, F_OFD_SETLKW)?  Not, if it can't be known. */
-static bool waits_for_ofd(pid_t thread)
-{
-	unsigned long fd, command;
-	char path[32], text[128];
-	ssize_t got;
-	long call;
-	int file;
-
-	snprintf(path, sizeof(path), "/proc/%d/syscall", thread);
-	file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file < 0)
-		return false;
-	got = read(file, text, sizeof(text) - 1);
-	close(file);
-	if (got <= 0)
-		return false;
-	text[got] = '\0';
-	return sscanf(text, "%ld %lx %lx", &call, &fd, &command) == 3 &&
-	       call == SYS_fcntl && command == F_OFD_SETLKW;
-}
 
 static void lock_answered(struct request *r, struct rf_dec *reply);
 
@@ -60,26 +41,37 @@ static void send_lock(struct request *r)
 	request_call(r, &args, lock_answered);
 }
 
+/* flock(2) has given the old lock up to ask for this one. */
+static void refused(const struct lock_wait *wait, int err)
+{
+	const struct rf_lock_args *args = &wait->args;
+
+	if (args->flags & RF_LOCK_FLOCK && (err == -EAGAIN || err == -ENOLCK))
+		held_clear(&wait->fs->held, wait->inode, args->owner, true,
+			   args->start, args->end);
+}
+
 static void lock_answered(struct request *r, struct rf_dec *reply)
 {
 	struct rf_results results;
 	struct lock_wait *wait = r->wait;
 	int err = request_results(r, reply, RF_OP_LOCK, &results);
 
-	if (err == -EDEADLK && !(wait->args.flags & RF_LOCK_NO_DEADLOCK) &&
-	    waits_for_ofd(r->who.pid)) {
-		wait->args.flags |= RF_LOCK_NO_DEADLOCK;
+	if (err == -EDEADLK && lock_wait_is_ofd(wait)) {
 		lock_wait_keep(wait, KEEP_WAIT_CALLING);
 		send_lock(r);
 		return;
 	}
 	if (!err && results.lock.waits) {
-		lock_wait_park(r);
+		lock_wait_park(r, true);
 		return;
 	}
-	if (!err)
+	if (err)
+		refused(wait, err);
+	else if (r->fuse)
 		lock_wait_granted(wait);
-	/* Its caller was killed: it goes with the caller's descriptors. */
+	else
+		orphan_of_request(r);
 	request_fail(r, err);
 }
 
@@ -90,6 +82,20 @@ static uint32_t lock_flags(const struct fuse_lk_in *in, bool is_waiting)
 	       (is_waiting ? RF_LOCK_WAIT : 0);
 }
 
+static void start_lock(struct request *r)
+{
+	const struct fs *fs = r->fs;
+	bool can_be_sent = !fs->is_away && !fs->is_taking_over &&
+			   r->inode->orphans == 0;
+
+	if (r->wait->args.flags & RF_LOCK_WAIT && !can_be_sent)
+		lock_wait_park(r, false);
+	else if (r->inode->orphans > 0)
+		orphans_wait(r, send_lock);
+	else
+		send_lock(r);
+}
+
 static void lock(struct request *r, const struct fuse_lk_in *in,
 		 bool is_waiting)
 {
@@ -98,7 +104,7 @@ static void lock(struct request *r, const struct fuse_lk_in *in,
 	if (r->is_resent && lock_wait_goes_on(r))
 		return;
 	if (r->wait) {
-		send_lock(r);
+		start_lock(r);
 		return;
 	}
 	wait = lock_wait_take(r);
@@ -116,34 +122,88 @@ static void lock(struct request *r, const struct fuse_lk_in *in,
 		.pid = in->lk.pid,
 	};
 	lock_wait_keep(wait, KEEP_WAIT_CALLING);
-	send_lock(r);
+	start_lock(r);
 }
 
 /* ---- UNLOCK --------------------------------------------------------------- */
 
-static void unlock_answered(struct request *r, struct rf_dec *reply)
+static void clear(const struct request *r)
 {
 	const struct rf_unlock_args *args = &r->unlock;
+
+	held_clear(&r->fs->held, r->inode, args->owner,
+		   args->flags & RF_LOCK_FLOCK, args->start, args->end);
+}
+
+static void unlock_answered(struct request *r, struct rf_dec *reply)
+{
 	struct rf_results results;
 	int err = request_results(r, reply, RF_OP_UNLOCK, &results);
 
+	/* Once more: a LOCK that went before it may have been answered since. */
 	if (!err)
-		held_clear(&r->fs->held, r->inode, args->owner,
-			   args->flags & RF_LOCK_FLOCK, args->start, args->end);
+		clear(r);
+	else
+		r->inode->locks_are_unknown = true;
 	request_fail(r, err);
+}
+
+/* What it ends is not ours any more: nobody may have it back for us. */
+static void send_unlock(struct request *r)
+{
+	struct rf_args args = { .code = RF_OP_UNLOCK, .unlock = r->unlock };
+
+	clear(r);
+	request_call(r, &args, unlock_answered);
+}
+
+/* Its record, until it is answered; without one it can't be done later. */
+static void keep_unlock(struct request *r)
+{
+	const struct rf_unlock_args *args = &r->unlock;
+	struct lock_wait *wait;
+
+	if (r->is_resent)
+		RF_ASSERT(!lock_wait_goes_on(r));
+	wait = r->wait ? r->wait : lock_wait_take(r);
+	if (!wait)
+		return;
+	wait->args = (struct rf_lock_args){
+		.owner = args->owner,
+		.flags = args->flags,
+		.start = args->start,
+		.end = args->end,
+	};
+	lock_wait_keep(wait, KEEP_WAIT_CALLING);
+}
+
+/* What close() ends is ours until then, so it can be given back later. */
+static void flush_locally(struct request *r)
+{
+	request_reply_err(r, 0);
 }
 
 static void unlock(struct request *r, uint64_t owner, uint32_t flags,
 		   uint64_t start, uint64_t end)
 {
-	struct rf_args args = { .code = RF_OP_UNLOCK };
+	const struct fs *fs = r->fs;
 
-	args.unlock.owner = owner;
-	args.unlock.flags = flags;
-	args.unlock.start = start;
-	args.unlock.end = end;
-	r->unlock = args.unlock;
-	request_call(r, &args, unlock_answered);
+	r->unlock.owner = owner;
+	r->unlock.flags = flags;
+	r->unlock.start = start;
+	r->unlock.end = end;
+	r->is_unlocking = true;
+	keep_unlock(r);
+	if (r->is_flush && r->wait)
+		r->answer_locally = flush_locally;
+	if (r->is_flush && r->wait && (fs->is_away || fs->is_taking_over)) {
+		orphan_of_request(r);
+		request_fail(r, 0);
+	} else if (r->inode->orphans > 0) {
+		orphans_wait(r, send_unlock);
+	} else {
+		send_unlock(r);
+	}
 }
 
 /* ---- the kernel's requests ------------------------------------------------ */
@@ -234,13 +294,15 @@ static void do_flush(fuse_req_t fuse, fuse_ino_t nodeid,
 	const struct inode *inode = table_find(&fs->inodes.table, nodeid);
 	struct request *r;
 
-	if (!inode || !held_may_have(inode, fi->lock_owner)) {
+	if (!inode || !lock_waits_may_have(fs, inode, fi->lock_owner)) {
 		fuse_reply_err(fuse, 0);
 		return;
 	}
 	r = request_take(fuse, nodeid);
-	if (r)
-		unlock(r, fi->lock_owner, 0, 0, RF_RANGE_END);
+	if (!r)
+		return;
+	r->is_flush = true;
+	unlock(r, fi->lock_owner, 0, 0, RF_RANGE_END);
 }
 
 void ops_lock_fill(struct fuse_lowlevel_ops *ops)

@@ -49,6 +49,7 @@ static bool is_waiting(const struct request *r)
 	switch (r->state) {
 	case REQUEST_BUFFER:
 	case REQUEST_SLOTS:
+	case REQUEST_LOCKS:
 	case REQUEST_CALLING:
 	case REQUEST_PULLING:
 	case REQUEST_PARTS:

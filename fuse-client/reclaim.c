@@ -8,8 +8,9 @@
  *			are forgotten, if the server has forgotten them
  *	opens		to a server that was started again each open file is
  *			named, with the tag that it gave for it
- *	locks		it is told each lock that was held, and those that were
- *			waited for
+ *	locks		it is told each lock that was held
+ *	orphans		nobody waits for them any more (orphan.c)
+ *	waits		it is told of those that it does not know
  *
  * then everything goes on, and what has no answer is sent again.  When that has
  * shown which files were opened just before the loss, RECLAIM_DONE says that
@@ -31,7 +32,7 @@ static void step(struct fs *fs);
 
 static void answered(struct rf_call *call, int err, struct rf_dec *reply);
 
-static void submit(struct reclaim_call *rc, struct rf_enc *enc)
+void reclaim_submit(struct reclaim_call *rc, struct rf_enc *enc)
 {
 	struct rf_header header = { .type = RF_MSG_REQUEST };
 	int size = rf_enc_finish(enc, &header);
@@ -61,7 +62,7 @@ static bool send_identity(struct reclaim_call *rc)
 		/* It never fitted, and is refused to who uses it. */
 		if (enc.overflowed)
 			continue;
-		submit(rc, &enc);
+		reclaim_submit(rc, &enc);
 		return true;
 	}
 	return false;
@@ -86,7 +87,7 @@ static void send_opens(struct reclaim_call *rc)
 		args.reclaim.tag = file ? file->tag : 0;
 		rf_enc_args(&enc, &args);
 	}
-	submit(rc, &enc);
+	reclaim_submit(rc, &enc);
 }
 
 /* As many as go in one message.  False: there are no more. */
@@ -127,7 +128,7 @@ static void send_locks(struct reclaim_call *rc)
 		args.lock = locks->v[i];
 		rf_enc_args(&enc, &args);
 	}
-	submit(rc, &enc);
+	reclaim_submit(rc, &enc);
 }
 
 /* Ranges of one owner on one file, from number reclaim.range on. */
@@ -184,14 +185,24 @@ static bool take_locks(struct reclaim_call *rc)
 	return rc->count > 0;
 }
 
-/* The next that is waited for. */
+static bool is_to_ask(const struct lock_wait *wait)
+{
+	return !wait->is_asked && wait->inode->orphans == 0;
+}
+
+/* The next that is waited for, and that the server may not know. */
 static bool take_wait(struct reclaim_call *rc)
 {
 	struct fs *fs = rc->fs;
-	const struct lock_wait *wait = lock_waits_next(fs, &fs->reclaim.at);
+	struct lock_wait *wait;
 
+	do
+		wait = lock_waits_next(fs, &fs->reclaim.at);
+	while (wait && !is_to_ask(wait));
 	if (!wait)
 		return false;
+	wait->was_sent = true;
+	wait->was_told = false;
 	rc->count = 1;
 	rc->locks.wait = wait->args.wait;
 	rc->locks.handle = wait->inode->handle;
@@ -209,7 +220,7 @@ static bool send_done(struct reclaim_call *rc)
 		return false;
 	rf_enc_init(&enc, rc->msg->mem, rc->fs->limits.msg_max);
 	rf_enc_args(&enc, &args);
-	submit(rc, &enc);
+	reclaim_submit(rc, &enc);
 	return true;
 }
 
@@ -260,7 +271,15 @@ static void lock_is_lost(struct reclaim_call *rc, unsigned int status)
 	       rf_status_name(status));
 }
 
-/* The wait is the server's again, or over. */
+static int wait_error(const struct lock_wait *wait, unsigned int status)
+{
+	const struct file *file = files_find(&wait->fs->files, wait->fh);
+
+	return file && !file_is_dead(wait->fs, file) ?
+		       rf_status_to_errno(status) : -EIO;
+}
+
+/* The wait is the server's, again, or over. */
 static void take_waiting(struct reclaim_call *rc,
 			 const struct rf_results *results)
 {
@@ -269,11 +288,17 @@ static void take_waiting(struct reclaim_call *rc,
 
 	if (!wait || !wait->is_parked)
 		return;
-	if (results->status != RF_ST_OK)
-		lock_wait_settle(wait, results->status == RF_ST_AGAIN ?
-					       -EAGAIN : -EIO);
-	else if (!results->lock.waits)
+	if (results->status == RF_ST_DEADLK && lock_wait_is_ofd(wait)) {
+		lock_wait_keep(wait, KEEP_WAIT_PARKED);
+	} else if (results->status != RF_ST_OK) {
+		lock_wait_settle(wait, wait_error(wait, results->status));
+	} else if (!results->lock.waits) {
 		lock_wait_settle(wait, 0);
+	} else if (!wait->was_told) {
+		/* Else it is not known which end that was: once more. */
+		wait->is_asked = true;
+		lock_wait_waits(wait);
+	}
 }
 
 /* How many of the locks were answered; the list stops at one that failed. */
@@ -341,6 +366,12 @@ static void answered(struct rf_call *call, int err, struct rf_dec *reply)
 
 	if (!err && has_list(fs->reclaim.phase) && !is_settled(rc, reply))
 		return;
+	if (fs->reclaim.phase == RECLAIM_ORPHANS) {
+		if (!err && !orphan_answered(rc, reply))
+			return;
+		if (err)
+			orphan_stop(rc);
+	}
 	rc->is_busy = false;
 	fs->reclaim.busy--;
 	if (err)
@@ -361,6 +392,8 @@ static bool send_next(struct reclaim_call *rc)
 		return take_opens(rc);
 	case RECLAIM_LOCKS:
 		return take_locks(rc);
+	case RECLAIM_ORPHANS:
+		return orphan_take(rc);
 	case RECLAIM_WAITS:
 		return take_wait(rc);
 	case RECLAIM_END:
@@ -393,37 +426,46 @@ static void go_on(struct fs *fs)
 
 	switch (reclaim->phase) {
 	case RECLAIM_IDENTITIES:
-		enter(fs, reclaim->has_opens ? RECLAIM_OPENS : RECLAIM_RESENT);
+		enter(fs, reclaim->has_opens ? RECLAIM_OPENS : RECLAIM_ORPHANS);
 		break;
 	case RECLAIM_OPENS:
 		enter(fs, RECLAIM_LOCKS);
 		break;
 	case RECLAIM_LOCKS:
+		enter(fs, RECLAIM_ORPHANS);
+		break;
+	case RECLAIM_ORPHANS:
 		enter(fs, RECLAIM_WAITS);
 		break;
 	case RECLAIM_WAITS:
-		enter(fs, RECLAIM_RESENT);
+		enter(fs, reclaim->is_midway ? RECLAIM_IDLE : RECLAIM_RESENT);
 		break;
 	case RECLAIM_RESENT:
 		enter(fs, reclaim->has_opens ? RECLAIM_END : RECLAIM_IDLE);
 		break;
 	default:
 		enter(fs, RECLAIM_IDLE);
-		return;
 	}
 	if (reclaim->phase == RECLAIM_RESENT)
 		reconnect_back(fs);
+	/* What came up meanwhile. */
+	if (reclaim->phase == RECLAIM_IDLE)
+		reclaim_locks(fs);
 }
 
 static void step(struct fs *fs)
 {
 	struct reclaim *reclaim = &fs->reclaim;
 
+	if (reclaim->is_stepping)
+		return;		/* one below us on the stack goes on */
+	reclaim->is_stepping = true;
 	while (reclaim->phase != RECLAIM_IDLE && !send_some(fs)) {
 		if (reclaim->phase == RECLAIM_RESENT && reclaim->awaited > 0)
-			return;
+			break;
 		go_on(fs);
 	}
+	reclaim->is_stepping = false;
 }
 
 void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session)
@@ -432,12 +474,39 @@ void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session)
 	/* Also what is left of a former restart. */
 	fs->reclaim.has_opens |= was_restarted;
 	fs->reclaim.has_opens &= !is_new_session;
+	fs->reclaim.is_midway = false;
 	if (was_restarted || is_new_session) {
+		lock_waits_forgotten(fs);
 		identities_forget_idle(fs->identities);
 		inodes_doubt(&fs->inodes);
 		fs->stats.restarts++;
 	}
 	enter(fs, RECLAIM_IDENTITIES);
+	step(fs);
+}
+
+static bool has_to_ask(struct fs *fs)
+{
+	const struct lock_wait *wait;
+	uint32_t index = 0;
+
+	if (!fs->has_unasked)
+		return false;
+	while ((wait = lock_waits_next(fs, &index)))
+		if (is_to_ask(wait))
+			return true;
+	fs->has_unasked = fs->orphans > 0;
+	return false;
+}
+
+void reclaim_locks(struct fs *fs)
+{
+	if (fs->reclaim.phase != RECLAIM_IDLE || !fs->client || fs->is_away ||
+	    fs->is_leaving || fs->is_taking_over ||
+	    (!orphans_are_ready(fs) && !has_to_ask(fs)))
+		return;
+	fs->reclaim.is_midway = true;
+	enter(fs, RECLAIM_ORPHANS);
 	step(fs);
 }
 
@@ -458,6 +527,8 @@ void reclaim_stop(struct fs *fs)
 		if (!rc->is_busy)
 			continue;
 		RF_ASSERT(rf_client_retract(fs->client, &rc->call));
+		if (fs->reclaim.phase == RECLAIM_ORPHANS)
+			orphan_stop(rc);
 		rc->is_busy = false;
 		fs->reclaim.busy--;
 	}

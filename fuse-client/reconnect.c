@@ -201,11 +201,11 @@ void reconnect_lost(struct fs *fs, int err, const char *reason)
 
 	reclaim_stop(fs);
 	write_slots_lost(fs);
-	requests_lost(fs);
 	if (!fs->is_away)
 		begin_away(fs, why);
 	else if (err != -ESTALE)
 		say_why(fs, why);
+	requests_lost(fs);
 	if (err == -ESTALE)
 		session_is_over(fs, why);
 	else if (fs->is_other_export)

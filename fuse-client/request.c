@@ -25,11 +25,12 @@
 #define TO(state) (1u << REQUEST_##state)
 static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_FREE] = TO(WORKING),
-	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(CALLING) | TO(PULLING) |
+	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(LOCKS) | TO(CALLING) | TO(PULLING) |
 			    TO(INVALIDATING) | TO(PARTS) | TO(PAUSED) |
 			    TO(FREE),
 	[REQUEST_BUFFER] = TO(WORKING),
 	[REQUEST_SLOTS] = TO(WORKING),
+	[REQUEST_LOCKS] = TO(WORKING),
 	[REQUEST_CALLING] = TO(WORKING) | TO(QUEUED),
 	[REQUEST_QUEUED] = TO(WORKING) | TO(CALLING),
 	[REQUEST_PULLING] = TO(WORKING),
@@ -101,6 +102,7 @@ int requests_init(struct fs *fs)
 	rf_list_init(&fs->in_flight);
 	rf_list_init(&fs->pulls_waiting);
 	rf_list_init(&fs->slots_waiting);
+	rf_list_init(&fs->locks_waiting);
 	rf_list_init(&fs->releases);
 	rf_list_init(&fs->held_back);
 	fs->requests = calloc(REQUESTS_TOTAL, sizeof(*fs->requests));
@@ -233,6 +235,8 @@ void request_end(struct request *r)
 	struct fs *fs = r->fs;
 	struct request *whole = r->whole;
 
+	bool is_lock_call = r->wait || r->is_unlocking;
+
 	RF_ASSERT(!r->fuse);
 	if (r->kept)
 		once_end(r);
@@ -248,6 +252,7 @@ void request_end(struct request *r)
 	r->losses = 0;
 	r->was_interrupted = r->was_cancelled = r->was_killed = false;
 	r->uses_open = r->is_opening = false;
+	r->is_unlocking = r->is_flush = false;
 	r->is_resent = r->goes_again = false;
 	r->unique = 0;
 	r->answer_locally = NULL;
@@ -263,6 +268,9 @@ void request_end(struct request *r)
 	}
 	if (whole)
 		write_part_ended(whole);
+	/* Orphans may have waited for its answer. */
+	if (is_lock_call || fs->orphans > 0)
+		reclaim_locks(fs);
 	fuse_io_resume(fs);
 }
 
@@ -594,8 +602,8 @@ void request_release_unknown(struct request *r, const rf_handle_t *handle,
 	r->uses_open = true;
 	if (!request_begin(r))
 		return;
-	request_use(r, inode);
-	request_put(r, &args);
+	request_put(r, &use);
+	request_put(r, &release);
 	request_send(r, release_answered);
 }
 
@@ -619,10 +627,29 @@ int request_name(const char *name, rf_name_t *out)
 	return 0;
 }
 
+/* Its message is not sent, or not again: has the server to hear of that? */
+static bool retract(struct request *r)
+{
+	if (r->carries_identity || (r->is_unlocking && !r->wait) ||
+	    !rf_client_retract(r->fs->client, &r->call))
+		return false;
+	if (r->wait && (r->is_unlocking || r->wait->was_sent ||
+			r->call.was_sent))
+		orphan_of_request(r);
+	return true;
+}
+
 /* Out of whatever queue it is in.  False: it can't be. */
 static bool take_back(struct request *r)
 {
 	switch (r->state) {
+	case REQUEST_LOCKS:
+		if (r->is_unlocking && !r->wait)
+			return false;
+		rf_list_remove(&r->link);
+		if (r->wait && (r->is_unlocking || r->wait->was_sent))
+			orphan_of_request(r);
+		return true;
 	case REQUEST_BUFFER:
 		rf_pool_cancel(r->fs->pool, &r->waiter);
 		rf_list_remove(&r->link);	/* held_back */
@@ -634,8 +661,7 @@ static bool take_back(struct request *r)
 		rf_timer_stop(r->fs->reactor, &r->pause);
 		return true;
 	case REQUEST_CALLING:
-		return !r->carries_identity &&
-		       rf_client_retract(r->fs->client, &r->call);
+		return retract(r);
 	default:
 		return false;
 	}
@@ -694,6 +720,21 @@ void requests_lose(struct fs *fs)
 	lock_waits_lose(fs);
 }
 
+/* Who waits for a lock holds no request meanwhile, and close() does not wait. */
+static void lose_lock_call(struct request *r)
+{
+	if (!r->fuse)
+		request_take_back(r, -EINTR);
+	else if (r->is_flush && r->answer_locally)
+		request_abandon(r, 0);
+	else if (!r->is_unlocking && r->wait->args.flags & RF_LOCK_WAIT &&
+		 !r->carries_identity &&
+		 rf_client_retract(r->fs->client, &r->call)) {
+		request_set_state(r, REQUEST_WORKING);
+		lock_wait_park(r, false);
+	}
+}
+
 static void lose_one(struct request *r)
 {
 	if (r->state == REQUEST_QUEUED) {
@@ -707,6 +748,8 @@ static void lose_one(struct request *r)
 		request_end(r);
 	} else if (r->was_killed && r->fuse) {
 		request_abandon(r, -EINTR);
+	} else if (r->state == REQUEST_CALLING && (r->wait || r->is_flush)) {
+		lose_lock_call(r);
 	}
 }
 

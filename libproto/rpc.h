@@ -257,6 +257,8 @@ struct rf_call {
 	/* ---- to be read in done() ---- */
 	bool was_resent;		/* answered after a loss */
 	bool was_voided;		/* its pieces name no slots any more */
+	bool was_sent;			/* once at least: also to be read after
+					 * rf_client_retract() */
 	bool may_have_run;		/* with an error: it was sent, and
 					 * changes something */
 };
@@ -279,9 +281,9 @@ bool rf_client_submit_again(struct rf_client *client, struct rf_call *call,
 			    uint64_t sent_as);
 
 /*
- * True if the call still waits for a slot and was taken back: done() will not
- * run, and the returns in its message are pending again.  False: it is on its
- * way.
+ * True if the call waits for a slot and was taken back: done() will not run, and
+ * the returns in its message are pending again.  It may have been sent over a
+ * connection that is lost (was_sent), and have been run.  False: it is on its way.
  */
 bool rf_client_retract(struct rf_client *client, struct rf_call *call);
 

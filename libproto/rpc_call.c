@@ -314,6 +314,7 @@ static int send_call(struct rf_client *client, struct rf_call *call,
 	client->msgs_acked = client->msgs_received;
 	rf_list_remove(&call->link);
 	call->state = CALL_SENT;
+	call->was_sent = true;
 	client->stats.calls++;
 	if (++client->stats.slots_used > client->stats.slots_used_most)
 		client->stats.slots_used_most = client->stats.slots_used;
@@ -423,6 +424,7 @@ static void begin_call(struct rf_client *client, struct rf_call *call)
 	call->ticket = 0;
 	call->is_sent_done = call->is_answered = call->is_holding = false;
 	call->was_resent = call->was_voided = call->may_have_run = false;
+	call->was_sent = false;
 	client->open_calls++;
 }
 
@@ -467,7 +469,7 @@ bool rf_client_submit_again(struct rf_client *client, struct rf_call *call,
 	call->slot = slot;
 	call->seq = seq;
 	call->state = CALL_LOST;
-	call->is_sent_done = true;
+	call->is_sent_done = call->was_sent = true;
 	client->slots[slot].call = call;
 	client->lost_calls++;
 	rf_call_strip(call);

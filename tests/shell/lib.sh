@@ -287,6 +287,60 @@ proxy() {
 	equal "$(tail -n 1 "$T/proxy.out")" "ok $*" "the proxy"
 }
 
+# ---- who locks ------------------------------------------------------------------
+
+# start_holder NAME FILE: a process that locks FILE as it is told; its number is
+# in $holder.  tell NAME COMMAND: see tests/tools/lock_hold.c.  answer NAME: what
+# it said last, once it has answered all that it was told.
+declare -A HOLDER_FD HOLDER_PID HOLDER_TOLD
+holder=
+
+start_holder() {
+	local fd
+	mkfifo "$T/$1.tell"
+	: >"$T/$1.said"
+	"$BUILD/tests/tools/lock_hold" "$2" <"$T/$1.tell" >>"$T/$1.said" &
+	holder=$!
+	PIDS+=("$holder")
+	exec {fd}>"$T/$1.tell"
+	HOLDER_FD[$1]=$fd
+	HOLDER_PID[$1]=$holder
+	HOLDER_TOLD[$1]=0
+}
+
+tell() {
+	HOLDER_TOLD[$1]=$((HOLDER_TOLD[$1] + 1))
+	printf '%s\n' "$2" >&"${HOLDER_FD[$1]}"
+}
+
+has_answered() {
+	[ "$(wc -l <"$T/$1.said")" -eq "${HOLDER_TOLD[$1]}" ]
+}
+
+answer() {
+	wait_until "an answer of $1" has_answered "$1"
+	tail -n 1 "$T/$1.said"
+}
+
+# order NAME COMMAND ANSWER
+order() {
+	tell "$1" "$2"
+	equal "$(answer "$1")" "$3" "$1: $2"
+}
+
+# is_waiting NAME: it is inside of fcntl or flock.
+is_waiting() {
+	grep -qE "^(72|73) " "/proc/${HOLDER_PID[$1]}/syscall"
+}
+
+end_holder() {
+	local fd=${HOLDER_FD[$1]}
+	printf 'quit\n' >&"$fd"
+	exec {fd}>&-
+	rm "$T/$1.tell" "$T/$1.said"
+	wait_for_end "${HOLDER_PID[$1]}"
+}
+
 # ---- judging -----------------------------------------------------------------
 
 # must_fail STATUS TEXT COMMAND...: ends with STATUS and one complaint on stderr that

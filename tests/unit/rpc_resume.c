@@ -540,6 +540,30 @@ Test(rpc_resume, call_can_be_taken_back_while_there_is_no_connection)
 	nothing_comes();
 }
 
+/* Whoever takes a call back must know whether the server may have run it. */
+Test(rpc_resume, a_call_that_is_taken_back_says_whether_it_was_sent)
+{
+	struct test_call *sent, *not_sent;
+
+	sent = submit(make_getattr(0));
+	next();
+	cr_assert_not(rf_client_retract(client, &sent->call));
+	lose();
+	not_sent = submit(make_getattr(1));
+	cr_assert(rf_client_retract(client, &sent->call));
+	cr_assert(sent->call.was_sent);
+	cr_assert(rf_client_retract(client, &not_sent->call));
+	cr_assert_not(not_sent->call.was_sent);
+	rf_pool_put(sent->call.msg);
+	rf_pool_put(not_sent->call.msg);
+	/* Used for another one it begins anew. */
+	sent->call.msg = make_getattr(2)->call.msg;
+	rf_client_submit(client, &sent->call);
+	cr_assert_not(sent->call.was_sent);
+	cr_assert(rf_client_retract(client, &sent->call));
+	rf_pool_put(sent->call.msg);
+}
+
 /* ---- who answers ------------ */
 
 Test(rpc_resume, nobody_listens)
