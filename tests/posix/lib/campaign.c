@@ -19,6 +19,7 @@ enum {
 	SHRINK_SECONDS = 60,
 	LINE_SIZE = 512,
 	SCRIPT_OPS = 100000,
+	TELL_OPS = 100000,
 };
 
 bool campaign_is_spoiled;
@@ -240,6 +241,15 @@ struct bounds {
 	const char *script;
 };
 
+/* How far a long run is. */
+static void tell(uint64_t done, uint64_t last)
+{
+	if (done / TELL_OPS == (done - last) / TELL_OPS)
+		return;
+	printf("%" PRIu64 " operations so far\n", done);
+	fflush(stdout);
+}
+
 static int run_rounds(const struct campaign *c, const struct bounds *bounds,
 		      struct op *ops)
 {
@@ -261,6 +271,7 @@ static int run_rounds(const struct campaign *c, const struct bounds *bounds,
 			return report(c, ops, (size_t)failed + 1);
 		}
 		done += count;
+		tell(done, count);
 	}
 	printf("%" PRIu64 " operations: no fault\n", done);
 	return done > 0 ? 0 : 2;
