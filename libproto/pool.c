@@ -51,7 +51,6 @@ struct rf_pool {
 	size_t size;
 	bool has_huge_pages;
 	bool is_poisoning;
-	unsigned int mr_count;
 	unsigned int class_count;
 	struct pool_class classes[RF_POOL_CLASSES_MAX];
 #ifdef RF_DEBUG
@@ -321,8 +320,6 @@ int rf_pool_register(struct rf_pool *pool, struct rf_pd *pd, unsigned int access
 	uint64_t need = 0;
 	int err;
 
-	if (pool->mr_count == RF_POOL_MRS_MAX)
-		return -ENOSPC;
 	if (pins) {
 		need = pinned_so_far() + pool->size + PIN_EXTRA;
 		raise_memlock(need);
@@ -333,8 +330,6 @@ int rf_pool_register(struct rf_pool *pool, struct rf_pd *pd, unsigned int access
 	else if (err)
 		rf_log(RF_LOG_ERROR, "%s: cannot register %zu MiB of buffers: "
 		       "%s", pool->name, pool->size >> 20, strerror(-err));
-	else
-		pool->mr_count++;
 	return err;
 }
 

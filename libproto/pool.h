@@ -77,13 +77,12 @@ int rf_pool_create(const struct rf_pool_config *config, struct rf_pool **out);
 void rf_pool_destroy(struct rf_pool *pool);
 
 /*
- * Register the whole arena in pd; once per fabric (at most RF_POOL_MRS_MAX).
+ * Register the whole arena in pd; once per fabric.  [any] [blocks]
  * Where the fabric pins memory, RLIMIT_MEMLOCK is checked first and raised if
- * we may; if pinning fails, the log says which value to set where.  [blocks]
+ * we may; if pinning fails, the log says which value to set where.
  *
- * -ENOSPC: RF_POOL_MRS_MAX.  Others as rf_mr_register(); logged.
+ * Errors as rf_mr_register(); logged.
  */
-enum { RF_POOL_MRS_MAX = 16 };
 int rf_pool_register(struct rf_pool *pool, struct rf_pd *pd, unsigned int access,
 		     struct rf_mr **out);
 

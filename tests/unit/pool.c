@@ -329,22 +329,6 @@ Test(pool, whole_arena_is_registered)
 	close_fabric(&r);
 }
 
-Test(pool, registrations_are_limited)
-{
-	struct rf_mr *mrs[RF_POOL_MRS_MAX], *one_more;
-	struct registration r;
-
-	open_fabric(&r, false);
-	for (unsigned int i = 0; i < RF_POOL_MRS_MAX; i++)
-		cr_assert_eq(rf_pool_register(pool, r.pd, RF_LOCAL_WRITE,
-					      &mrs[i]), 0);
-	cr_assert_eq(rf_pool_register(pool, r.pd, RF_LOCAL_WRITE, &one_more),
-		     -ENOSPC);
-	for (unsigned int i = 0; i < RF_POOL_MRS_MAX; i++)
-		rf_mr_deregister(mrs[i]);
-	close_fabric(&r);
-}
-
 Test(pool, soft_limit_on_locked_memory_is_raised_where_it_counts)
 {
 	const rlim_t low = 65536;
