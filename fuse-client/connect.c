@@ -157,7 +157,8 @@ static void fill_hello(const struct fs *fs, struct rf_hello *hello)
 
 	/* A read-only mount is the kernel's business: it may become another. */
 	hello->flags = 0;
-	if (!options->no_crc && !rf_fabric_traits(fs->fabric)->checks_data)
+	if (!options->no_crc &&
+	    !(fs->way.fabric && rf_fabric_traits(fs->way.fabric)->checks_data))
 		hello->features = RF_FEATURE_DATA_CRC;
 	hello->limits = (struct rf_hello_limits){
 		.inline_max = options->inline_max,
@@ -189,9 +190,9 @@ static void fill_config(struct fs *fs, struct rf_client_config *config)
 {
 	*config = (struct rf_client_config){
 		.reactor = fs->reactor,
-		.poller = fs->poller,
-		.pd = fs->pd,
-		.mr = fs->mr,
+		.poller = fs->way.poller,
+		.pd = fs->way.pd,
+		.mr = fs->way.mr,
 		.pool = fs->pool,
 		.key = fs->keep->key,
 		.answer_ms = ANSWER_MS,
@@ -238,42 +239,29 @@ static int open_client(struct fs *fs, const struct addrinfo *address,
 	}
 }
 
+void connect_close_way(struct way *way)
+{
+	if (way->mr)
+		rf_mr_deregister(way->mr);
+	if (way->poller)
+		rf_poller_destroy(way->poller);
+	if (way->pd)
+		rf_pd_destroy(way->pd);
+	if (way->fabric)
+		rf_fabric_close(way->fabric);
+	*way = (struct way){ .fabric = NULL };
+}
+
 void connect_fini(struct fs *fs)
 {
-	if (fs->mr)
-		rf_mr_deregister(fs->mr);
-	if (fs->poller) {
-		rf_reactor_remove_poller(fs->reactor, fs->poller);
-		rf_poller_destroy(fs->poller);
-	}
-	if (fs->pd)
-		rf_pd_destroy(fs->pd);
-	if (fs->fabric)
-		rf_fabric_close(fs->fabric);
-	fs->mr = NULL;
-	fs->poller = NULL;
-	fs->pd = NULL;
-	fs->fabric = NULL;
+	if (fs->way.poller)
+		rf_reactor_remove_poller(fs->reactor, fs->way.poller);
+	connect_close_way(&fs->way);
 }
 
-static int add_poller(struct fs *fs)
+static int tune_fabric(const struct mount_options *options,
+		       struct rf_fabric *fabric)
 {
-	struct rf_poller *poller;
-	int err = rf_poller_create(fs->fabric, OPS_MAX, &poller);
-
-	if (err)
-		return err;
-	err = rf_reactor_add_poller(fs->reactor, poller);
-	if (err)
-		rf_poller_destroy(poller);
-	else
-		fs->poller = poller;
-	return err;
-}
-
-static int tune_fabric(struct fs *fs)
-{
-	const struct mount_options *options = &fs->options;
 	const struct rf_tuning tuning = {
 		.cq_count = options->cq_count,
 		.cq_us = options->cq_usec,
@@ -282,37 +270,69 @@ static int tune_fabric(struct fs *fs)
 		.source = options->from,
 	};
 
-	if (strcmp(rf_fabric_scheme(fs->fabric), "verbs") == 0 &&
-	    !rf_fabric_traits(fs->fabric)->moderates_events)
+	if (strcmp(rf_fabric_scheme(fabric), "verbs") == 0 &&
+	    !rf_fabric_traits(fabric)->moderates_events)
 		rf_log(RF_LOG_DEBUG, "this device does not moderate completion "
 		       "events: cq_count and cq_usec have no effect, and an "
 		       "event tells of what has gathered before we look");
-	return rf_fabric_tune(fs->fabric, &tuning);
+	return rf_fabric_tune(fabric, &tuning);
 }
 
-/* That of fabric_uri. */
-static int open_fabric(struct fs *fs)
+/* After an error something may be open. */
+static int fill_way(const struct fs *fs, const char *uri, struct way *way)
 {
-	bool is_iwarp = strcmp(fs->keep->fabric_uri, "iwarp://") == 0;
+	bool is_iwarp = strcmp(uri, "iwarp://") == 0;
 	int err = rf_fabric_open(fs->options.no_crc && is_iwarp ?
-				 "iwarp://?crc=0" : fs->keep->fabric_uri,
-				 &fs->fabric);
+				 "iwarp://?crc=0" : uri, &way->fabric);
 
 	if (!err)
-		err = tune_fabric(fs);
+		err = tune_fabric(&fs->options, way->fabric);
 	if (!err)
-		err = rf_pd_create(fs->fabric, &fs->pd);
+		err = rf_pd_create(way->fabric, &way->pd);
 	if (!err)
-		err = rf_pool_register(fs->pool, fs->pd,
-				       RF_LOCAL_WRITE | RF_READ_SINK, &fs->mr);
+		err = rf_pool_register(fs->pool, way->pd,
+				       RF_LOCAL_WRITE | RF_READ_SINK, &way->mr);
 	if (!err)
-		err = add_poller(fs);
-	if (!err && (rf_fabric_limits(fs->fabric)->rdma_size_max <
+		err = rf_poller_create(way->fabric, OPS_MAX, &way->poller);
+	if (!err && (rf_fabric_limits(way->fabric)->rdma_size_max <
 			     RDMA_SIZE_LEAST ||
-		     rf_fabric_limits(fs->fabric)->send_depth_max <=
+		     rf_fabric_limits(way->fabric)->send_depth_max <=
 			     WORKS_MAX))
 		err = -EOPNOTSUPP;
 	return err;
+}
+
+int connect_open_way(const struct fs *fs, const char *uri, struct way *way)
+{
+	int err;
+
+	*way = (struct way){ .fabric = NULL };
+	err = fill_way(fs, uri, way);
+	if (err)
+		connect_close_way(way);
+	return err;
+}
+
+/* The way is ours, or closed. */
+static int use_way(struct fs *fs, struct way *way, const char *uri)
+{
+	int err = rf_reactor_add_poller(fs->reactor, way->poller);
+
+	if (err) {
+		connect_close_way(way);
+		return err;
+	}
+	fs->way = *way;
+	snprintf(fs->keep->fabric_uri, sizeof(fs->keep->fabric_uri), "%s", uri);
+	return 0;
+}
+
+static int open_fabric(struct fs *fs, const char *uri)
+{
+	struct way way;
+	int err = connect_open_way(fs, uri, &way);
+
+	return err ? err : use_way(fs, &way, uri);
 }
 
 /* Over one scheme.  -ENETUNREACH: it has no device for this address. */
@@ -321,7 +341,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 {
 	const struct sockaddr *from = fs->options.from.ss_family ?
 		(const struct sockaddr *)&fs->options.from : NULL;
-	char uri[256];
+	char uri[WAY_URI_SIZE];
 	int err;
 
 	if (from && from->sa_family != address->ai_family)
@@ -330,8 +350,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 				   address->ai_addrlen, uri, sizeof(uri));
 	if (err)
 		return err;
-	snprintf(fs->keep->fabric_uri, sizeof(fs->keep->fabric_uri), "%s", uri);
-	err = open_fabric(fs);
+	err = open_fabric(fs, uri);
 	if (!err)
 		err = open_client(fs, address, setup_ms);
 	if (err) {
@@ -339,7 +358,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 		return err;
 	}
 	rf_log(RF_LOG_INFO, "connected to %s over %s", fs->server,
-	       rf_fabric_scheme(fs->fabric));
+	       rf_fabric_scheme(fs->way.fabric));
 	return 0;
 }
 
@@ -565,8 +584,9 @@ int connect_restore(struct fs *fs)
 	int err = create_pool(fs);
 
 	name_server(fs);
-	if (!err)
-		err = open_fabric(fs);
+	/* Without its device it goes on when that is back: reconnect.c. */
+	if (!err && open_fabric(fs, fs->keep->fabric_uri) != 0)
+		rf_log(RF_LOG_WARN, "%s can't be used now", fs->keep->fabric_uri);
 	if (!err) {
 		fill_config(fs, &config);
 		config.setup_ms = fs->options.mount_timeo_ms;
@@ -584,20 +604,32 @@ int connect_restore(struct fs *fs)
 
 /* ---- once more ------------------------------------------------------------ */
 
-int connect_route(const struct fs *fs, const struct addrinfo *address)
+int connect_route(const struct fs *fs, const struct addrinfo *address,
+		  char uri[WAY_URI_SIZE])
 {
 	const struct sockaddr *from = fs->options.from.ss_family ?
 		(const struct sockaddr *)&fs->options.from : NULL;
-	char uri[256];
-	int err;
+	char scheme[WAY_URI_SIZE];
 
 	if (from && from->sa_family != address->ai_family)
 		return -ENETUNREACH;
-	err = rf_fabric_route_from(rf_fabric_scheme(fs->fabric), from,
-				   address->ai_addr, address->ai_addrlen, uri,
-				   sizeof(uri));
-	/* All memory is registered with the device that we have. */
-	return !err && strcmp(uri, fs->keep->fabric_uri) != 0 ? -ENODEV : err;
+	snprintf(scheme, sizeof(scheme), "%.*s",
+		 (int)strcspn(fs->keep->fabric_uri, ":"), fs->keep->fabric_uri);
+	return rf_fabric_route_from(scheme, from, address->ai_addr,
+				    address->ai_addrlen, uri, WAY_URI_SIZE);
+}
+
+int connect_move(struct fs *fs, struct way *way, const char *uri)
+{
+	int err = use_way(fs, way, uri);
+
+	if (err)
+		return err;
+	err = rf_client_move(fs->client, fs->way.poller, fs->way.pd,
+			     fs->way.mr);
+	if (err)
+		connect_fini(fs);
+	return err;
 }
 
 int connect_again(struct fs *fs, const struct addrinfo *address)

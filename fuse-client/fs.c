@@ -95,8 +95,8 @@ static void log_stats(const struct fs *fs)
 {
 	log_requests(fs);
 	log_calls(fs);
-	if (fs->fabric)
-		rf_figures_log_fabric("", fs->fabric);
+	if (fs->way.fabric)
+		rf_figures_log_fabric("", fs->way.fabric);
 	log_pool(fs);
 }
 

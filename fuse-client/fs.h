@@ -283,12 +283,22 @@ struct invalidation {
 };
 
 /* Between two connections; reconnect.c. */
+/* How to reach the server: a device, and what we have of it. */
+struct way {
+	struct rf_fabric *fabric;
+	struct rf_pd *pd;
+	struct rf_mr *mr;		/* of the arena */
+	struct rf_poller *poller;
+};
+
 struct reconnect {
 	struct rf_timer timer;		/* until the next attempt */
 	struct rf_job job;		/* the host's addresses, the way there */
 	bool is_looking_up;
 	int gai, route_err;
-	struct addrinfo *addresses, *next;
+	char uri[WAY_URI_SIZE];		/* what leads to next */
+	struct way way;			/* opened there */
+	struct addrinfo *addresses, *next, *at;
 	unsigned int tried;
 	uint32_t pause_ms;
 	uint64_t since_ns;		/* when it was lost */
@@ -362,12 +372,9 @@ struct fs {
 	char server[MOUNT_HOST_MAX + 32];	/* for logs */
 
 	/* transport */
-	struct rf_fabric *fabric;
-	struct rf_pd *pd;
-	struct rf_poller *poller;
 	struct rf_reactor *reactor;
 	struct rf_pool *pool;
-	struct rf_mr *mr;
+	struct way way;			/* empty while its device is gone */
 	struct rf_client *client;	/* NULL: closed */
 	struct rf_hello_limits limits;
 	bool has_crc;
@@ -480,9 +487,16 @@ int connect_restore(struct fs *fs);
 /* The host's addresses, as getaddrinfo() has it.  [any] [blocks] */
 int connect_look_up(const struct mount_options *options,
 		    struct addrinfo **out);
-/* Does the mount's device lead to address?  0, -ENODEV if another one does, or
- * why none does.  While fabric and options stay.  [any] [blocks] */
-int connect_route(const struct fs *fs, const struct addrinfo *address);
+/* Which device leads to address?  -ENETUNREACH: none that is over the mount's
+ * scheme.  While fabric_uri and options stay.  [any] [blocks] */
+int connect_route(const struct fs *fs, const struct addrinfo *address,
+		  char uri[WAY_URI_SIZE]);
+/* Open a device, and register the arena with it.  [any] [blocks] */
+int connect_open_way(const struct fs *fs, const char *uri, struct way *way);
+/* Nothing of it is in use.  [any] [blocks] */
+void connect_close_way(struct way *way);
+/* From now on the session, which is away, uses this way; it is taken over. */
+int connect_move(struct fs *fs, struct way *way, const char *uri);
 /* Try the session's next connection; ends in an event of the client. */
 int connect_again(struct fs *fs, const struct addrinfo *address);
 /* Let go of fabric and arena; client is NULL. */

@@ -103,6 +103,8 @@ struct keep_request {
 /* The kernel's mark of what it sends again. */
 #define KEEP_RESENT (UINT64_C(1) << 63)
 
+enum { WAY_URI_SIZE = 256 };	/* verbs://mlx5_0 */
+
 struct keep {
 	char magic[8];
 	uint32_t version;
@@ -111,7 +113,7 @@ struct keep {
 	/* once */
 	struct mount_options options;
 	struct rf_key key;
-	char fabric_uri[256];
+	char fabric_uri[WAY_URI_SIZE];
 	rf_handle_t root;
 	rf_attr_t root_attr;
 	uint8_t init[KEEP_INIT_MAX] __attribute__((aligned(8)));

@@ -96,7 +96,7 @@ static unsigned int build(struct request *r)
 							grant->size - at);
 
 			r->sges[count] = (struct rf_sge){
-				.addr = sink, .size = size, .mr = r->fs->mr,
+				.addr = sink, .size = size, .mr = r->fs->way.mr,
 			};
 			r->works[count] = (struct rf_work){
 				.code = RF_READ,

@@ -6,7 +6,8 @@
  * name is looked up anew, each of its addresses is tried over the fabric that the
  * mount has (name and way are found on a worker: both may take long), then there
  * is a pause that doubles, with jitter, so that many clients of one server do not
- * come at once.
+ * come at once.  If another device leads there than before, or ours was taken away
+ * and is back, the arena is registered with that one (on the worker too).
  * Once the server has taken the session back, reclaim.c sets up what it needs
  * and all goes on.
  *
@@ -89,7 +90,7 @@ static void find_way_run(struct rf_job *job)
 		again->next = again->addresses;
 		again->tried = 0;
 	}
-	again->route_err = connect_route(fs, again->next);
+	again->route_err = connect_route(fs, again->next, again->uri);
 }
 
 static void find_way(struct fs *fs);
@@ -105,38 +106,103 @@ static void try_next(struct fs *fs)
 	wait_and_try(fs);
 }
 
+static void post(struct fs *fs, void (*run)(struct rf_job *),
+		 void (*done)(struct rf_job *))
+{
+	struct reconnect *again = &fs->reconnect;
+
+	again->is_looking_up = true;
+	again->job.run = run;
+	again->job.done = done;
+	rf_workers_post(fs->resolver, fs->reactor, &again->job);
+}
+
+/* Another device leads there now, or ours went and came back. */
+static bool is_other_way(const struct fs *fs)
+{
+	return !fs->way.fabric || rf_fabric_is_gone(fs->way.fabric) ||
+	       strcmp(fs->reconnect.uri, fs->keep->fabric_uri) != 0;
+}
+
+/* err: why there is none. */
+static void go_way(struct fs *fs, const struct addrinfo *at, int err)
+{
+	bool is_known = !err;
+
+	if (!err)
+		err = connect_again(fs, at);
+	if (!err)
+		return;			/* opened(), resumed() or lost() */
+	say_why(fs, err == -ENETUNREACH && !is_known ?
+		"no device leads there" : strerror(-err));
+	try_next(fs);
+}
+
+static void open_way_run(struct rf_job *job)
+{
+	struct reconnect *again = rf_container_of(job, struct reconnect, job);
+	const struct fs *fs = rf_container_of(again, struct fs, reconnect);
+
+	again->route_err = connect_open_way(fs, again->uri, &again->way);
+}
+
+static void opened_way(struct rf_job *job)
+{
+	struct reconnect *again = rf_container_of(job, struct reconnect, job);
+	struct fs *fs = rf_container_of(again, struct fs, reconnect);
+	int err = again->route_err;
+
+	again->is_looking_up = false;
+	if (fs->is_leaving) {
+		connect_close_way(&again->way);
+		return;
+	}
+	if (!err)
+		err = connect_move(fs, &again->way, again->uri);
+	if (!err)
+		rf_log(RF_LOG_INFO, "%s leads to %s now", again->uri,
+		       fs->server);
+	go_way(fs, again->at, err);
+}
+
 static void found_way(struct rf_job *job)
 {
 	struct reconnect *again = rf_container_of(job, struct reconnect, job);
 	struct fs *fs = rf_container_of(again, struct fs, reconnect);
-	const struct addrinfo *at = again->next;
+	struct addrinfo *at = again->next;
 	int err = again->route_err;
 
 	again->is_looking_up = false;
 	if (fs->is_leaving)
 		return;
+	again->at = at;
 	if (again->gai) {
 		say_why(fs, gai_strerror(again->gai));
 		wait_and_try(fs);
 		return;
 	}
 	again->next = ++again->tried < MOUNT_ADDRESSES_MAX ? at->ai_next : NULL;
-	if (!err)
-		err = connect_again(fs, at);
-	if (!err)
-		return;			/* opened(), resumed() or lost() */
-	say_why(fs, strerror(-err));
-	try_next(fs);
+	if (!err && is_other_way(fs)) {
+		connect_fini(fs);
+		post(fs, open_way_run, opened_way);
+		return;
+	}
+	go_way(fs, at, err);
 }
 
 static void find_way(struct fs *fs)
 {
-	struct reconnect *again = &fs->reconnect;
+	post(fs, find_way_run, found_way);
+}
 
-	again->is_looking_up = true;
-	again->job.run = find_way_run;
-	again->job.done = found_way;
-	rf_workers_post(fs->resolver, fs->reactor, &again->job);
+/* The kernel may wait for it.  Not from inside its poller. */
+static void let_go(struct fs *fs)
+{
+	if (!fs->way.fabric || !rf_fabric_is_gone(fs->way.fabric))
+		return;
+	rf_log(RF_LOG_WARN, "%s is gone: waiting until a device leads to %s",
+	       fs->keep->fabric_uri, fs->server);
+	connect_fini(fs);
 }
 
 static void pause_is_over(struct rf_timer *timer)
@@ -144,6 +210,7 @@ static void pause_is_over(struct rf_timer *timer)
 	struct reconnect *again = rf_container_of(timer, struct reconnect,
 						  timer);
 
+	let_go(rf_container_of(again, struct fs, reconnect));
 	find_way(rf_container_of(again, struct fs, reconnect));
 }
 

@@ -242,7 +242,7 @@ static unsigned int build_piece(struct request *r, unsigned int count,
 		r->sges[count] = (struct rf_sge){
 			.addr = (void *)(uintptr_t)(bytes + at),
 			.size = size,
-			.mr = r->fs->mr,
+			.mr = r->fs->way.mr,
 		};
 		r->works[count] = (struct rf_work){
 			.code = RF_WRITE,

@@ -79,6 +79,11 @@ void rf_fabric_close(struct rf_fabric *fab)
 	fab->ops->close(fab);
 }
 
+bool rf_fabric_is_gone(const struct rf_fabric *fab)
+{
+	return __atomic_load_n(&fab->is_gone, __ATOMIC_ACQUIRE);
+}
+
 int rf_fabric_route_from(const char *scheme, const struct sockaddr *source,
 			 const struct sockaddr *addr, socklen_t addr_size,
 			 char *uri, size_t uri_size)
@@ -227,6 +232,14 @@ int rf_poller_create(struct rf_fabric *fab, uint32_t ops_max,
 void rf_poller_destroy(struct rf_poller *poller)
 {
 	poller->fab->ops->poller_destroy(poller);
+}
+
+void rf_poller_on_gone(struct rf_poller *poller, void (*gone)(void *context),
+		       void *context)
+{
+	check_owner(poller);
+	poller->gone = gone;
+	poller->gone_context = context;
 }
 
 unsigned int rf_poller_run(struct rf_poller *poller, unsigned int budget)

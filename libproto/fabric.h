@@ -91,6 +91,15 @@ int rf_fabric_open(const char *uri, struct rf_fabric **out);
 void rf_fabric_close(struct rf_fabric *fab);
 
 /*
+ * True when the device was taken away, or has failed for good: its connections
+ * end with -ENODEV, listeners hear nobody, and so it stays.  Close all that was
+ * opened from it, and the fabric: until then some devices can't go, and who
+ * removes them waits.  When it is back, by whatever name, it is another fabric.
+ * rf_poller_on_gone() tells.  [any]
+ */
+bool rf_fabric_is_gone(const struct rf_fabric *fab);
+
+/*
  * The URI of the fabric of this scheme ("verbs", "iwarp") that reaches addr.
  * [any] [blocks]
  *
@@ -337,6 +346,13 @@ void rf_poller_destroy(struct rf_poller *poller);
  * Returns the number of callbacks run.
  */
 unsigned int rf_poller_run(struct rf_poller *poller, unsigned int budget);
+
+/*
+ * Call gone(context), once, from rf_poller_run(), when rf_fabric_is_gone(): after
+ * the endpoints' end has begun, and before their closed().  [owner]
+ */
+void rf_poller_on_gone(struct rf_poller *poller, void (*gone)(void *context),
+		       void *context);
 
 /*
  * A descriptor for epoll or poll: readable, level-triggered, when there is

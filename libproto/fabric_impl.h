@@ -93,6 +93,7 @@ struct rf_fabric {
 	struct rf_tuning tuning;	/* fabric.c sets it */
 	enum rf_level level;
 	bool pins_memory;
+	bool is_gone;			/* [any] */
 };
 
 struct rf_pd {
@@ -133,6 +134,8 @@ struct rf_poller {
 	pthread_t owner;
 	bool owner_is_known;
 	bool is_running;	/* inside rf_poller_run() */
+	void (*gone)(void *context);	/* NULL: nobody waits for it */
+	void *gone_context;
 };
 
 struct rf_listener {

@@ -71,8 +71,8 @@ struct rf_client_kept {
 
 struct rf_client_config {
 	struct rf_reactor *reactor;
-	struct rf_poller *poller;
-	struct rf_pd *pd;
+	struct rf_poller *poller;	/* with pd and mr: NULL if it is only */
+	struct rf_pd *pd;		/* restored, and moved later */
 	struct rf_mr *mr;		/* of the pool's arena in pd */
 	struct rf_pool *pool;		/* slots + control_slots + server_msgs
 					 * buffers of msg_max, and one of
@@ -138,8 +138,8 @@ struct rf_client_events {
  * callback runs.  config is copied.
  *
  * closed() without opened() has, among others: -ECONNREFUSED (nobody listens),
- * -ETIMEDOUT (setup_ms are over), -EAGAIN (answer_ms are: siw may overlook a first
- * message, and another connection may do), -EPROTO (not an rdmafs server),
+ * -ETIMEDOUT (setup_ms are over), -EAGAIN (answer_ms are, or the server has waited
+ * in vain itself: siw may overlook a first message, and another connection may do), -EPROTO (not an rdmafs server),
  * -EKEYREJECTED (the server does not have our key), or what the server refused
  * with, see status.h.
  *
@@ -182,6 +182,14 @@ void rf_client_drop(struct rf_client *client, int err, const char *what);
 int rf_client_reconnect(struct rf_client *client,
 			const struct sockaddr_storage *address,
 			socklen_t address_size, uint32_t setup_ms);
+
+/*
+ * After lost(), or of a restored client: use this poller, domain and region of
+ * the pool from now on; what it had may be closed before.  Connect only when it has
+ * some.  -EINVAL: this fabric can't do what the limits say; nothing has changed.
+ */
+int rf_client_move(struct rf_client *client, struct rf_poller *poller,
+		   struct rf_pd *pd, struct rf_mr *mr);
 
 /*
  * After resumed(), or a later opened(): send again what has no answer, then what

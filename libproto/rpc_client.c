@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { OVERLOOKED_MS = 250 };	/* far more than a refusal takes */
+
 /* ---- failing ------------ */
 
 void rf_client_fail(struct rf_client *client, int err, const char *format, ...)
@@ -85,6 +87,7 @@ static void await_answer(struct rf_client *client)
 	uint64_t end_ns = rf_reactor_now_ns(reactor) +
 			  client->answer_ms * UINT64_C(1000000);
 
+	client->first_sent_ns = rf_reactor_now_ns(reactor);
 	if (client->answer_ms == 0 || end_ns >= client->setup_end_ns)
 		return;
 	client->is_answer_due = true;
@@ -321,6 +324,18 @@ static void free_client(struct rf_client *client)
 }
 
 /* What closed() will tell, from what we know and what the endpoint says. */
+/*
+ * The server has waited in vain for what we have sent, until its own deadline: siw
+ * may overlook it.  One that closes at once means it.
+ */
+static bool was_overlooked(const struct rf_client *client)
+{
+	return client->state == RF_CLIENT_HELLO && client->config.answer_ms &&
+	       rf_reactor_now_ns(client->config.reactor) -
+			       client->first_sent_ns >=
+		       OVERLOOKED_MS * UINT64_C(1000000);
+}
+
 static int explain_end(struct rf_client *client, int reason)
 {
 	if (client->state == RF_CLIENT_LEFT ||
@@ -331,7 +346,7 @@ static int explain_end(struct rf_client *client, int reason)
 	if (reason == 0) {
 		snprintf(client->reason, sizeof(client->reason),
 			 "the server closed the connection");
-		return -ECONNRESET;
+		return was_overlooked(client) ? -EAGAIN : -ECONNRESET;
 	}
 	snprintf(client->reason, sizeof(client->reason), "%s",
 		 strerror(-reason));
@@ -433,25 +448,45 @@ static uint16_t cut(uint16_t wish, uint16_t most)
 	return wish < most ? wish : most;
 }
 
+/* Of the fabric of pd. */
+static int check_fabric(struct rf_client *client, const struct rf_pd *pd)
+{
+	const struct rf_limits *fabric = rf_fabric_limits(rf_pd_fabric(pd));
+	struct rf_client_config *config = &client->config;
+
+	if (client->recv_count > fabric->recv_depth_max ||
+	    config->hello.limits.msg_max > fabric->msg_size_max ||
+	    cut(config->send_depth, fabric->send_depth_max) < 2)
+		return -EINVAL;
+	config->send_depth = cut(config->send_depth, fabric->send_depth_max);
+	config->reads_out = cut(config->reads_out, fabric->reads_max);
+	return 0;
+}
+
 static int check_wishes(struct rf_client *client)
 {
-	const struct rf_limits *fabric =
-		rf_fabric_limits(rf_pd_fabric(client->config.pd));
 	const struct rf_hello_limits *wish = &client->config.hello.limits;
 
 	client->recv_count = (unsigned int)wish->slots + wish->control_slots +
 			     wish->server_msgs;
-	client->config.send_depth = cut(client->config.send_depth,
-					fabric->send_depth_max);
-	client->config.reads_out = cut(client->config.reads_out,
-				       fabric->reads_max);
 	if (!rf_hello_limits_are_usable(wish) ||
 	    (client->config.kept && wish->slots + wish->control_slots >
-					    RF_CLIENT_KEPT_SLOTS) ||
-	    client->recv_count > fabric->recv_depth_max ||
-	    wish->msg_max > fabric->msg_size_max ||
-	    client->config.send_depth < 2)
+					    RF_CLIENT_KEPT_SLOTS))
 		return -EINVAL;
+	return client->config.pd ? check_fabric(client, client->config.pd) : 0;
+}
+
+int rf_client_move(struct rf_client *client, struct rf_poller *poller,
+		   struct rf_pd *pd, struct rf_mr *mr)
+{
+	int err = check_fabric(client, pd);
+
+	RF_ASSERT(client->state == RF_CLIENT_AWAY && client->is_closing);
+	if (err)
+		return err;
+	client->config.poller = poller;
+	client->config.pd = pd;
+	client->config.mr = mr;
 	return 0;
 }
 

@@ -72,6 +72,7 @@ struct rf_client {
 	uint64_t setup_end_ns;
 	uint32_t answer_ms;		/* config's, doubled each time in vain */
 	bool is_answer_due;		/* timer is that of answer_ms */
+	uint64_t first_sent_ns;		/* HELLO or RESUME */
 	struct rf_task end_task;	/* aborted without a connection */
 
 	/* The session, from the first opened() on. */

@@ -171,6 +171,7 @@ static struct verbs_ep *new_ep(struct rf_poller *poller,
 static bool must_be_mute(const struct verbs_ep *ep)
 {
 	return fabric_of(ep)->is_rxe && ep->id && ep->id->verbs &&
+	       !rf_fabric_is_gone(&fabric_of(ep)->base) &&
 	       (ep->has_lost_way || verbs_path_is_down(ep));
 }
 
@@ -620,7 +621,8 @@ static unsigned int connect_request(const struct rdma_cm_event *event)
 	size_t size;
 
 	/* A wildcard listener hears all devices; others have their own. */
-	if (!listener->is_closed && event->id->verbs == fabric->context)
+	if (!listener->is_closed &&
+	    event->id->verbs->device == fabric->context->device)
 		incoming = calloc(1, sizeof(*incoming));
 	if (!incoming) {
 		rdma_reject(event->id, NULL, 0);
@@ -797,6 +799,7 @@ static unsigned int ep_event(struct verbs_ep *ep,
 		verbs_ep_end(ep, event_error(event, -ECONNRESET));
 		return 0;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		verbs_device_is_gone(fabric_of(ep)->context);
 		verbs_ep_end(ep, -ENODEV);
 		return 0;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -819,9 +822,8 @@ static void listener_event(const struct verbs_poller *poller,
 			   const struct rdma_cm_event *event)
 {
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		rf_log(RF_LOG_ERROR, "%s: the device was removed; nobody can "
-		       "connect by it any more: when it is back, start this "
-		       "program again", verbs_device_name(poller->base.fab));
+		verbs_device_is_gone(
+			verbs_fabric_of(poller->base.fab)->context);
 }
 
 static bool is_listener(const struct verbs_poller *poller,

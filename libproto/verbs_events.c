@@ -4,7 +4,7 @@
  *
  * Operation.  librdmacm opens a device once in a process, so its pollers share
  * one queue of these, and each may read what concerns another.  It leaves word
- * there (told_reason, is_device_gone) and wakes it.  A queue pair or completion
+ * there (told_reason) and wakes it.  A queue pair or completion
  * queue, and so its endpoint, can't go before its events are acknowledged.
  */
 #include "verbs_impl.h"
@@ -35,8 +35,7 @@ static struct verbs_poller *poller_of(const struct verbs_ep *ep)
 	return rf_container_of(ep->base.poller, struct verbs_poller, base);
 }
 
-/* [any] */
-static void wake(struct verbs_poller *poller)
+void verbs_events_wake(struct verbs_poller *poller)
 {
 	const uint64_t one = 1;
 
@@ -58,7 +57,7 @@ static void tell(struct verbs_ep *ep, int reason)
 	poller = poller_of(ep);
 	__atomic_store_n(&ep->told_reason, reason, __ATOMIC_RELAXED);
 	__atomic_store_n(&poller->is_told, true, __ATOMIC_RELEASE);
-	wake(poller);
+	verbs_events_wake(poller);
 }
 
 /* siw says this too when a connection ends under a work.  [any] */
@@ -69,25 +68,17 @@ static void tell_failure(struct verbs_ep *ep, int reason)
 	tell(ep, reason);
 }
 
-/* [any] */
-static void device_failed(const struct ibv_context *context)
+void verbs_events_wake_all(const struct ibv_context *context)
 {
 	struct rf_list *pos;
 
-	rf_log(RF_LOG_ERROR, "%s: the device has failed or was removed; its "
-	       "connections are closed: see the kernel's log (dmesg), and when "
-	       "the device is back start this program again",
-	       ibv_get_device_name(context->device));
 	pthread_mutex_lock(&all_lock);
 	rf_list_for_each(pos, &all_pollers) {
 		struct verbs_poller *poller =
 			rf_container_of(pos, struct verbs_poller, all_link);
 
-		if (verbs_fabric_of(poller->base.fab)->context != context)
-			continue;
-		__atomic_store_n(&poller->is_device_gone, true,
-				 __ATOMIC_RELEASE);
-		wake(poller);
+		if (verbs_fabric_of(poller->base.fab)->context == context)
+			verbs_events_wake(poller);
 	}
 	pthread_mutex_unlock(&all_lock);
 }
@@ -187,7 +178,7 @@ void verbs_take_device_event(const struct ibv_context *context,
 		cq_overran(event->element.cq);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		device_failed(context);
+		verbs_device_is_gone(context);
 		break;
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
@@ -215,10 +206,20 @@ void verbs_take_device_events(struct verbs_poller *poller)
 	}
 }
 
-void verbs_heed_device(struct verbs_poller *poller)
+static unsigned int tell_gone(struct verbs_poller *poller)
 {
-	bool is_gone = __atomic_load_n(&poller->is_device_gone,
-				       __ATOMIC_ACQUIRE);
+	void (*gone)(void *context) = poller->base.gone;
+
+	poller->base.gone = NULL;
+	if (!gone)
+		return 0;
+	gone(poller->base.gone_context);
+	return 1;
+}
+
+unsigned int verbs_heed_device(struct verbs_poller *poller)
+{
+	bool is_gone = rf_fabric_is_gone(poller->base.fab);
 	struct rf_list *pos;
 	uint64_t count;
 
@@ -226,7 +227,7 @@ void verbs_heed_device(struct verbs_poller *poller)
 		RF_ASSERT(errno == EAGAIN);
 	if (!is_gone && !__atomic_exchange_n(&poller->is_told, false,
 					     __ATOMIC_ACQUIRE))
-		return;
+		return 0;
 	rf_list_for_each(pos, &poller->eps) {
 		struct verbs_ep *ep =
 			rf_container_of(pos, struct verbs_ep, link);
@@ -240,4 +241,5 @@ void verbs_heed_device(struct verbs_poller *poller)
 		if (told)
 			verbs_ep_is_over(ep, told);
 	}
+	return is_gone ? tell_gone(poller) : 0;
 }

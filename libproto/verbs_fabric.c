@@ -12,23 +12,6 @@
 
 /* ---- devices ------------------------------------------------------------- */
 
-static struct ibv_context *find_device(const char *name)
-{
-	struct ibv_context *found = NULL;
-	struct ibv_context **list;
-	int count = 0;
-
-	list = rdma_get_devices(&count);
-	if (!list)
-		return NULL;
-	for (int i = 0; i < count && !found; i++)
-		if (name[0] == '\0' ||
-		    strcmp(ibv_get_device_name(list[i]->device), name) == 0)
-			found = list[i];
-	rdma_free_devices(list);
-	return found;
-}
-
 static uint16_t clamp_u16(int value, int most)
 {
 	if (value < 1)
@@ -82,22 +65,24 @@ static bool has_moderation(struct ibv_context *context)
 
 static int verbs_open(const char *rest, struct rf_fabric **out)
 {
-	struct ibv_context *context = find_device(rest);
-	struct verbs_fabric *fabric;
+	struct verbs_fabric *fabric = calloc(1, sizeof(*fabric));
+	struct ibv_context *context;
 	int err;
 
-	if (!context)
-		return -ENODEV;
-	fabric = calloc(1, sizeof(*fabric));
 	if (!fabric)
 		return -ENOMEM;
-	fabric->base.ops = &rf_verbs_ops;
-	fabric->context = context;
+	if (!verbs_context_get(fabric, rest)) {
+		free(fabric);
+		return -ENODEV;
+	}
+	context = fabric->context;
 	err = ibv_query_device(context, &fabric->attr);
 	if (err) {
+		verbs_context_put(fabric);
 		free(fabric);
 		return -err;
 	}
+	fabric->base.ops = &rf_verbs_ops;
 	fabric->is_iwarp =
 		context->device->transport_type == IBV_TRANSPORT_IWARP;
 	fabric->is_rxe = fabric->attr.vendor_id == VERBS_RXE_VENDOR;
@@ -133,6 +118,7 @@ static void verbs_close(struct rf_fabric *fab)
 {
 	struct verbs_fabric *fabric = verbs_fabric_of(fab);
 
+	verbs_context_put(fabric);
 	pthread_mutex_destroy(&fabric->lock);
 	free(fabric);
 }

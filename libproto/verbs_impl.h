@@ -6,6 +6,7 @@
  *	verbs_path.c     routes, GIDs, traffic class
  *	verbs_poller.c   descriptors, completion channels, timers, the run
  *	verbs_events.c   what the device says of itself
+ *	verbs_gone.c     devices that are taken away
  *	verbs_cm.c       connecting, accepting, rejecting, closing (rdma_cm)
  *	verbs_queue.c    work requests and completions
  *
@@ -52,6 +53,7 @@ enum {
 struct verbs_fabric {
 	struct rf_fabric base;
 	struct ibv_context *context;
+	struct rf_list all_link;	/* of all fabrics of the process */
 	struct ibv_device_attr attr;
 	bool is_iwarp;
 	bool is_rxe;
@@ -132,7 +134,7 @@ struct verbs_poller {
 	struct rf_list all_link;	/* of all pollers of the process */
 	int told_fd;			/* eventfd: something below was set */
 	bool is_told;			/* an endpoint's told_reason */
-	bool is_device_gone;
+	int uevent_fd;			/* -1: the kernel does not tell us */
 };
 
 struct verbs_listener {
@@ -309,13 +311,36 @@ void verbs_poller_wants(struct verbs_poller *poller, struct verbs_ep *ep);
 /* From now on, until it leaves, it is told what concerns it. */
 void verbs_events_join(struct verbs_poller *poller);
 void verbs_events_leave(struct verbs_poller *poller);
+/* To heed what it was told.  [any] */
+void verbs_events_wake(struct verbs_poller *poller);
+/* The same, all pollers of this device.  [any] */
+void verbs_events_wake_all(const struct ibv_context *context);
 /* Read what the device says, and tell those whom it concerns. */
 void verbs_take_device_events(struct verbs_poller *poller);
 /* One of them; tests make up what no device does when asked.  [any] */
 void verbs_take_device_event(const struct ibv_context *context,
 			     const struct ibv_async_event *event);
-/* Heed what was told about our endpoints, here or on another thread. */
-void verbs_heed_device(struct verbs_poller *poller);
+/* Heed what was told about our endpoints, here or on another thread; the number
+ * of callbacks run. */
+unsigned int verbs_heed_device(struct verbs_poller *poller);
+
+/* ---- verbs_gone.c -------------------------------------------------------- */
+
+/* Give fabric the context of the device of this name, or of the first one; false:
+ * there is none.  [any] */
+bool verbs_context_get(struct verbs_fabric *fabric, const char *name);
+/* Nothing is left of it.  If the device is gone and nobody else here uses it,
+ * the kernel may forget it now.  [any] */
+void verbs_context_put(struct verbs_fabric *fabric);
+/* Let go of those whose device is gone and that nobody uses.  [any] */
+void verbs_contexts_sweep(void);
+/* rdma_cm has opened this one, perhaps just now.  [any] */
+void verbs_context_seen(const struct ibv_context *context);
+/* The device is gone: mark its fabrics, wake its pollers, say so, once.  [any] */
+void verbs_device_is_gone(const struct ibv_context *context);
+/* The kernel's word on devices that go; -1: it can't be had. */
+int verbs_uevents_open(void);
+void verbs_take_uevents(int fd);
 
 /* ---- verbs_cm.c ---------------------------------------------------------- */
 

@@ -40,6 +40,8 @@ int verbs_route(const struct sockaddr *source, const struct sockaddr *addr,
 	memcpy(&copy, addr, addr_size);
 	if (source)
 		memcpy(&from, source, addr_size);
+	/* Without a poller nobody tells us of devices that go. */
+	verbs_contexts_sweep();
 	/* Without an event channel the calls are synchronous. */
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
 		return -ENETUNREACH;
@@ -48,6 +50,7 @@ int verbs_route(const struct sockaddr *source, const struct sockaddr *addr,
 			      VERBS_SETUP_STEP_MS) == 0 && id->verbs) {
 		const char *name = ibv_get_device_name(id->verbs->device);
 
+		verbs_context_seen(id->verbs);
 		err = (size_t)snprintf(uri, uri_size, "verbs://%s", name) <
 		      uri_size ? 0 : -ENAMETOOLONG;
 	}
@@ -147,13 +150,27 @@ bool verbs_path_is_down(const struct verbs_ep *ep)
 	       port.state != IBV_PORT_ACTIVE_DEFER;
 }
 
+/* Of our device's name it is the same that came back. */
+static int other_device(const struct verbs_ep *ep)
+{
+	const struct verbs_fabric *fabric =
+		verbs_fabric_of(ep->base.poller->fab);
+
+	if (strcmp(ibv_get_device_name(ep->id->verbs->device),
+		   name_of(fabric)) != 0)
+		return -ENETUNREACH;
+	verbs_device_is_gone(fabric->context);
+	return -ENODEV;
+}
+
 int verbs_path_resolved(struct verbs_ep *ep)
 {
 	struct verbs_fabric *fabric = verbs_fabric_of(ep->base.poller->fab);
 	int err;
 
-	if (ep->id->verbs != fabric->context)
-		return -ENETUNREACH;
+	verbs_context_seen(ep->id->verbs);
+	if (ep->id->verbs->device != fabric->context->device)
+		return other_device(ep);
 	/* TCP of an iWARP device may well outlast it. */
 	if (!fabric->is_iwarp && verbs_path_is_down(ep))
 		return -ENETDOWN;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-	WATCHED_FDS = 4,
+	WATCHED_FDS = 5,
 	LOOKS_SKIPPED_MAX = 16,
 };
 
@@ -55,6 +55,8 @@ static void release(struct verbs_poller *poller)
 	verbs_cm_fini(poller);
 	if (poller->told_fd >= 0)
 		close(poller->told_fd);
+	if (poller->uevent_fd >= 0)
+		close(poller->uevent_fd);
 	if (poller->comp)
 		ibv_destroy_comp_channel(poller->comp);
 	if (poller->cm)
@@ -84,6 +86,7 @@ int verbs_poller_create(struct rf_fabric *fab, uint32_t ops_max,
 	rf_list_init(&poller->all_link);
 	poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	poller->told_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	poller->uevent_fd = verbs_uevents_open();
 	poller->cm = rdma_create_event_channel();
 	poller->comp = ibv_create_comp_channel(fabric->context);
 	if (poller->epoll_fd < 0 || poller->told_fd < 0 || !poller->cm ||
@@ -97,6 +100,8 @@ int verbs_poller_create(struct rf_fabric *fab, uint32_t ops_max,
 		err = watch(poller, poller->comp->fd);
 	if (!err)
 		err = watch(poller, poller->told_fd);
+	if (!err && poller->uevent_fd >= 0)
+		err = watch(poller, poller->uevent_fd);
 	if (!err)
 		err = watch(poller, fabric->context->async_fd);
 	if (err) {
@@ -255,7 +260,9 @@ static unsigned int look(struct verbs_poller *poller, unsigned int budget)
 		if (fd == poller->comp->fd)
 			take_completion_events(poller);
 		else if (fd == poller->told_fd)
-			verbs_heed_device(poller);
+			count += verbs_heed_device(poller);
+		else if (fd == poller->uevent_fd)
+			verbs_take_uevents(fd);
 		else if (fd != poller->cm->fd)
 			verbs_take_device_events(poller);
 		else

@@ -98,6 +98,35 @@ static void moderate(struct verbs_ep *ep)
 		       strerror(err < 0 ? -err : err));
 }
 
+/* As rdma_create_qp(), if librdmacm has another context of the same device. */
+static int create_qp_on_ours(struct rdma_cm_id *id, struct ibv_pd *pd,
+			     struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct ibv_qp *qp = ibv_create_qp(pd, init);
+	int mask, err;
+
+	if (!qp)
+		return -1;
+	err = rdma_init_qp_attr(id, &attr, &mask) ? errno :
+						    ibv_modify_qp(qp, &attr, mask);
+	if (err) {
+		ibv_destroy_qp(qp);
+		errno = err;
+		return -1;
+	}
+	id->pd = pd;
+	id->qp = qp;
+	return 0;
+}
+
+static int create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+		     struct ibv_qp_init_attr *init)
+{
+	return id->verbs == pd->context ? rdma_create_qp(id, pd, init) :
+					  create_qp_on_ours(id, pd, init);
+}
+
 int verbs_queue_init(struct verbs_ep *ep)
 {
 	const struct rf_ep_config *config = &ep->base.config;
@@ -130,7 +159,7 @@ int verbs_queue_init(struct verbs_ep *ep)
 	ep->is_armed = true;
 	attr.send_cq = attr.recv_cq = ep->cq;
 	errno = 0;
-	while (rdma_create_qp(ep->id, pd->pd, &attr)) {
+	while (create_qp(ep->id, pd->pd, &attr)) {
 		/* Refused by some as a bad wish, by others as too much memory. */
 		if ((errno != EINVAL && errno != ENOMEM) || wish == 0)
 			return errno ? -errno : -ENOMEM;

@@ -34,6 +34,7 @@ void greet_end(struct greeting *greeting)
 	server->greeting_count--;
 	if (greeting->slice)
 		slice_put(greeting->slice);
+	greeting->transport->users--;
 	free(greeting);
 	server_check_drain(server);
 }
@@ -470,6 +471,7 @@ void greet(void *context, struct rf_incoming *incoming, const void *hello,
 		return;
 	}
 	rf_list_push(&server->greetings, &greeting->link);
+	listener->transport->users++;
 	server->greeting_count++;
 	server->figures.greeted++;
 }

@@ -109,6 +109,20 @@ static void say_why(const struct listen_config *listen, int err)
 		       strerror(-err));
 }
 
+static int open_one(struct listener *listener, struct transport *transport)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)&listener->addr;
+	int err = rf_listener_open(transport->poller, addr,
+				   access_addr_size(addr), greet, listener,
+				   &listener->listener);
+
+	if (err)
+		return err;
+	listener->transport = transport;
+	/* With the port that was chosen, for next time. */
+	return rf_listener_address(listener->listener, &listener->addr);
+}
+
 /* *is_said: the error was logged. */
 static int listen_at(struct server *server, const struct listen_config *listen,
 		     const struct sockaddr *addr, bool *is_said)
@@ -125,10 +139,9 @@ static int listen_at(struct server *server, const struct listen_config *listen,
 	if (err)
 		return err;
 	listener = &server->listeners[server->listener_count];
-	listener->server = server;
-	listener->transport = transport;
-	err = rf_listener_open(transport->poller, addr, access_addr_size(addr),
-			       greet, listener, &listener->listener);
+	*listener = (struct listener){ .server = server };
+	memcpy(&listener->addr, addr, access_addr_size(addr));
+	err = open_one(listener, transport);
 	if (!err)
 		server->listener_count++;
 	return err;
@@ -186,11 +199,8 @@ static void keep_port(const struct server *server, unsigned int first,
 static bool serves_iwarp(const struct listener *listener,
 			 const struct sockaddr_storage *addr)
 {
-	struct sockaddr_storage at;
-
 	return rf_fabric_traits(listener->transport->fabric)->takes_tcp_ports &&
-	       rf_listener_address(listener->listener, &at) == 0 &&
-	       access_is_same((const struct sockaddr *)&at,
+	       access_is_same((const struct sockaddr *)&listener->addr,
 			      (const struct sockaddr *)addr);
 }
 
@@ -378,30 +388,70 @@ int transports_open(struct server *server)
 	return 0;
 }
 
+static void announce(const struct listener *listener)
+{
+	const struct transport *transport = listener->transport;
+	char text[ACCESS_TEXT_SIZE];
+
+	rf_log(RF_LOG_INFO, "ready: listening on %s://%s (%s, rights by %s)",
+	       transport->scheme,
+	       access_text((const struct sockaddr *)&listener->addr, text),
+	       transport->uri, transport_rights(transport));
+}
+
 void transports_announce(const struct server *server)
 {
-	for (unsigned int i = 0; i < server->listener_count; i++) {
-		const struct transport *transport;
-		struct sockaddr_storage addr;
-		char text[ACCESS_TEXT_SIZE];
-
-		if (server_address(server, i, &addr))
-			continue;
-		transport = server->listeners[i].transport;
-		rf_log(RF_LOG_INFO, "ready: listening on %s://%s (%s, rights "
-		       "by %s)", transport->scheme,
-		       access_text((const struct sockaddr *)&addr, text),
-		       transport->uri, transport_rights(transport));
-	}
+	for (unsigned int i = 0; i < server->listener_count; i++)
+		announce(&server->listeners[i]);
 }
 
 void transports_stop_listening(struct server *server)
 {
+	comeback_stop(server);
 	while (server->listener_count > 0) {
-		server->listener_count--;
-		rf_listener_close(
-			server->listeners[server->listener_count].listener);
+		struct listener *last =
+			&server->listeners[--server->listener_count];
+
+		if (last->listener)
+			rf_listener_close(last->listener);
 	}
+}
+
+/* ---- devices that go and come back ---------------------------------------- */
+
+void listeners_lost(struct server *server, const struct transport *transport)
+{
+	for (unsigned int i = 0; i < server->listener_count; i++) {
+		struct listener *listener = &server->listeners[i];
+		char text[ACCESS_TEXT_SIZE];
+
+		if (!listener->listener || listener->transport != transport)
+			continue;
+		rf_listener_close(listener->listener);
+		listener->listener = NULL;
+		listener->said_err = 0;
+		access_text((const struct sockaddr *)&listener->addr, text);
+		rf_log(RF_LOG_WARN, "%s is gone: nobody can connect to %s://%s "
+		       "until it is back; all else goes on", transport->uri,
+		       transport->scheme, text);
+	}
+}
+
+void listener_return(struct listener *listener, struct transport *transport)
+{
+	int err = open_one(listener, transport);
+	char text[ACCESS_TEXT_SIZE];
+
+	if (!err) {
+		announce(listener);
+		return;
+	}
+	if (err != listener->said_err)
+		rf_log(RF_LOG_WARN, "cannot listen on %s://%s again: %s; trying "
+		       "on", transport->scheme,
+		       access_text((const struct sockaddr *)&listener->addr,
+				   text), strerror(-err));
+	listener->said_err = err;
 }
 
 int server_address(const struct server *server, unsigned int index,
@@ -409,6 +459,7 @@ int server_address(const struct server *server, unsigned int index,
 {
 	if (index >= server->listener_count)
 		return -ENOENT;
-	return rf_listener_address(server->listeners[index].listener, out);
+	*out = server->listeners[index].addr;
+	return 0;
 }
 

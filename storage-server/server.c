@@ -319,6 +319,8 @@ int server_create(const struct config *config, struct rf_reactor *reactor,
 	server->hook.run = end_turn;
 	err = locks_init(&server->locks, exec_lock_settled);
 	if (!err)
+		err = comeback_init(server);
+	if (!err)
 		err = start(server);
 	if (err) {
 		server_destroy(server);
@@ -390,7 +392,7 @@ void server_check_drain(struct server *server)
 	if (!server->is_draining)
 		return;
 	if (server->session_count == 0 && server->greeting_count == 0 &&
-	    server->wiping == 0)
+	    server->wiping == 0 && comeback_is_idle(server))
 		all_gone(server);
 	else if (server->active == 0 && !server->lingers) {
 		/* The last answers are on their way. */
@@ -446,6 +448,7 @@ void server_destroy(struct server *server)
 	if (server->workers)
 		rf_workers_destroy(server->workers);
 	transports_close(server);
+	comeback_fini(server);
 	if (server->pool)
 		rf_pool_destroy(server->pool);
 	locks_fini(&server->locks);

@@ -6,6 +6,7 @@
  *	server.c    arena, exports; start, drain, figures
  *	transport.c fabrics
  *	listen.c    the addresses to listen on, and with what
+ *	comeback.c  devices that are taken away, and come back
  *	greet.c     a connection until its HELLO is admitted
  *	greet_resume.c  the same of RESUME
  *	session.c   a client: identities, opens, what it was lent
@@ -84,6 +85,9 @@ struct transport {
 	struct lending lending;
 	struct slices slices;		/* else each has one of these */
 	bool is_polled;
+	bool is_lost;			/* the device is gone, not all users yet */
+	unsigned int users;		/* greetings and sessions on it */
+	struct server *server;
 	char scheme[CONFIG_SCHEME_MAX + 1];
 	char uri[TRANSPORT_URI_SIZE];	/* verbs://mlx5_0 */
 };
@@ -91,7 +95,9 @@ struct transport {
 struct listener {
 	struct server *server;
 	struct transport *transport;
-	struct rf_listener *listener;
+	struct rf_listener *listener;	/* NULL: its device is gone */
+	struct sockaddr_storage addr;
+	int said_err;			/* why it can't come back yet */
 };
 
 struct export {
@@ -111,6 +117,7 @@ struct server {
 	unsigned int transport_count;
 	struct listener listeners[SERVER_LISTENERS_MAX];
 	unsigned int listener_count;
+	struct comeback *comeback;	/* of devices that are gone */
 	struct export *exports;
 
 	struct busy busy;

@@ -320,17 +320,23 @@ const struct rf_channel_events session_channel_events = {
 int session_lend_on(struct session *session, const struct admission *admission,
 		    struct rf_ep *ep)
 {
+	int err;
+
 	session->transport = admission->transport;
 	session->slice = admission->slice;
-	return lender_init(&session->lender,
-			   session->slice ? &session->slice->lending
-					  : &session->transport->lending,
-			   ep, session->limits.write_slots);
+	err = lender_init(&session->lender,
+			  session->slice ? &session->slice->lending
+					 : &session->transport->lending,
+			  ep, session->limits.write_slots);
+	if (!err)
+		session->transport->users++;
+	return err;
 }
 
 void session_lend_off(struct session *session)
 {
 	lender_fini(&session->lender);
+	session->transport->users--;
 	session->slice = NULL;		/* the greeting's */
 }
 
@@ -356,6 +362,7 @@ void session_disconnect(struct session *session)
 	if (session->slice)
 		slice_put(session->slice);
 	session->slice = NULL;
+	session->transport->users--;
 	free(session->execs);
 	session->execs = NULL;
 	session->exec_count = 0;

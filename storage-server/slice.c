@@ -181,6 +181,9 @@ static void wipe(struct rf_job *job)
 	withdraw(slice);
 	memset(rf_pool_base(messages), 0, rf_pool_size(messages));
 	memset(rf_pool_base(data), 0, rf_pool_size(data));
+	slice->err = 0;
+	if (rf_fabric_is_gone(rf_pd_fabric(slice->pd)))
+		return;			/* it will be lent no more */
 	slice->err = rf_mr_register(slice->pd, rf_pool_base(messages),
 				    rf_pool_size(messages), MESSAGES_ACCESS,
 				    &slice->messages_mr);
@@ -201,6 +204,7 @@ static void wiped(struct rf_job *job)
 		rf_log(RF_LOG_ERROR, "a slice can't be registered again: %s; "
 		       "one connection less is possible until the server is "
 		       "started anew", strerror(-slice->err));
+		slices->lost++;
 	} else {
 		rf_list_push(&slices->free, &slice->link);
 		slices->free_count++;

@@ -55,6 +55,7 @@ struct slices {
 	struct server *server;
 	struct slice *v;
 	uint32_t count, free_count;
+	uint32_t lost;			/* never lent again */
 	struct rf_list free;
 	bool was_short;			/* and it was said */
 };

@@ -20,6 +20,16 @@ enum {
 
 /* ---- one fabric --------------------------------------------------------- */
 
+/* The device is gone; inside the poller's run. */
+static void device_is_gone(void *context)
+{
+	struct transport *transport = context;
+
+	transport->is_lost = true;
+	listeners_lost(transport->server, transport);
+	comeback_await(transport->server);
+}
+
 static int choose_uri(const struct server *server,
 		      const struct listen_config *listen,
 		      const struct sockaddr *addr, char *uri, size_t size)
@@ -76,10 +86,9 @@ static int share_arena(struct server *server, struct transport *transport)
 	return err;
 }
 
-static int fill_transport(struct server *server, struct transport *transport,
-			  const char *uri)
+int transport_fill(struct server *server, struct transport *transport)
 {
-	int err = rf_fabric_open(uri, &transport->fabric);
+	int err = rf_fabric_open(transport->uri, &transport->fabric);
 
 	if (!err)
 		err = tune_fabric(server->config, transport->fabric);
@@ -95,35 +104,64 @@ static int fill_transport(struct server *server, struct transport *transport,
 	if (!err)
 		err = rf_poller_create(transport->fabric, OPS_MAX,
 				       &transport->poller);
-	if (!err)
-		err = rf_reactor_add_poller(server->reactor,
-					    transport->poller);
-	transport->is_polled = !err && transport->poller;
 	return err;
 }
 
-static struct transport *find_transport(struct server *server, const char *uri)
+int transport_start(struct server *server, struct transport *transport)
+{
+	int err = rf_reactor_add_poller(server->reactor, transport->poller);
+
+	transport->is_polled = !err;
+	if (!err)
+		rf_poller_on_gone(transport->poller, device_is_gone, transport);
+	return err;
+}
+
+struct transport *transport_find(struct server *server, const char *uri)
 {
 	for (unsigned int i = 0; i < server->transport_count; i++)
-		if (strcmp(server->transports[i].uri, uri) == 0)
+		if (strcmp(server->transports[i].uri, uri) == 0 &&
+		    !server->transports[i].is_lost)
 			return &server->transports[i];
 	return NULL;
 }
 
-/* A fabric that is not used yet.  Remains, for transports_close(), if it can't
- * be filled. */
-static int add_transport(struct server *server, const char *scheme,
-			 const char *uri, struct transport **out)
+/* What a device had that went has no name. */
+static struct transport *free_place(struct server *server)
 {
-	struct transport *transport;
-
+	for (unsigned int i = 0; i < server->transport_count; i++)
+		if (!server->transports[i].uri[0])
+			return &server->transports[i];
 	if (server->transport_count == SERVER_TRANSPORTS_MAX)
-		return -ENOSPC;
-	transport = &server->transports[server->transport_count++];
+		return NULL;
+	return &server->transports[server->transport_count++];
+}
+
+struct transport *transport_add(struct server *server, const char *scheme,
+				const char *uri)
+{
+	struct transport *transport = free_place(server);
+
+	if (!transport)
+		return NULL;
+	*transport = (struct transport){ .server = server };
 	snprintf(transport->scheme, sizeof(transport->scheme), "%s", scheme);
 	snprintf(transport->uri, sizeof(transport->uri), "%s", uri);
+	return transport;
+}
+
+/* Remains, for transports_close(), if it can't be filled. */
+static int open_transport(struct server *server, const char *scheme,
+			  const char *uri, struct transport **out)
+{
+	struct transport *transport = transport_add(server, scheme, uri);
+	int err;
+
 	*out = transport;
-	return fill_transport(server, transport, uri);
+	if (!transport)
+		return -ENOSPC;
+	err = transport_fill(server, transport);
+	return err ? err : transport_start(server, transport);
 }
 
 static void say_why(const struct listen_config *listen, int err)
@@ -148,12 +186,12 @@ int transport_get(struct server *server, const struct listen_config *listen,
 	int err = choose_uri(server, listen, addr, uri, sizeof(uri));
 
 	if (!err) {
-		*out = find_transport(server, uri);
+		*out = transport_find(server, uri);
 		if (*out && (*out)->is_polled)
 			return 0;
 		/* One that could not be filled fails again. */
-		err = *out ? -ENODEV : add_transport(server, listen->scheme,
-						     uri, out);
+		err = *out ? -ENODEV : open_transport(server, listen->scheme,
+						      uri, out);
 	}
 	if (err == -EOPNOTSUPP && server->config->gid_index != CONFIG_UNSET)
 		rf_log(RF_LOG_ERROR, "cannot listen on %s: gid-index is for "
@@ -164,7 +202,7 @@ int transport_get(struct server *server, const struct listen_config *listen,
 	return err;
 }
 
-static void close_transport(struct server *server, struct transport *transport)
+void transport_close(struct server *server, struct transport *transport)
 {
 	if (transport->is_polled)
 		rf_reactor_remove_poller(server->reactor, transport->poller);
@@ -184,7 +222,7 @@ static void close_transport(struct server *server, struct transport *transport)
 void transports_close(struct server *server)
 {
 	for (unsigned int i = 0; i < server->transport_count; i++)
-		close_transport(server, &server->transports[i]);
+		transport_close(server, &server->transports[i]);
 	server->transport_count = 0;
 }
 
@@ -213,6 +251,14 @@ void server_fill_rpc_config(const struct server *server,
 	};
 }
 
+bool transport_is_unused(const struct transport *transport)
+{
+	const struct slices *slices = &transport->slices;
+
+	return transport->users == 0 &&
+	       slices->free_count + slices->lost == slices->count;
+}
+
 const char *transport_rights(const struct transport *transport)
 {
 	return transport->has_windows ? "window" : "session";
@@ -223,7 +269,7 @@ void transports_log_figures(const struct server *server)
 	for (unsigned int i = 0; i < server->transport_count; i++) {
 		const struct transport *transport = &server->transports[i];
 
-		if (!transport->is_polled)
+		if (!transport->is_polled || transport->is_lost)
 			continue;
 		rf_log(RF_LOG_INFO, "figures: %s: rights by %s, %u of %u slices "
 		       "free", transport->uri, transport_rights(transport),

@@ -598,6 +598,23 @@ Test(rpc_resume, nobody_answers)
 	}
 }
 
+/* Before we give up, the server does: its time for a first message may be less. */
+Test(rpc_resume, server_that_waited_in_vain_is_another_chance)
+{
+	lose();
+	for (unsigned int i = 0; i < 2; i++) {
+		listen_anew();
+		reconnect();
+		cr_assert_eq(next()->type, RF_MSG_RESUME);
+		/* One that closes at once means it. */
+		if (i == 1)
+			rf_loop_advance(rig.world, UINT64_C(300000000));
+		rf_ep_close(raw.ep);
+		rpc_until(&rig, lost == 2 + i);
+		cr_assert_eq(lost_err, i == 0 ? -ECONNRESET : -EAGAIN);
+	}
+}
+
 Test(rpc_resume, first_message_that_is_overlooked_is_said_again)
 {
 	struct test_call *t = submit(make_mkdir(0, "a"));
