@@ -400,6 +400,7 @@ void lock_wait_park(struct request *r, bool is_asked)
 		lock_wait_waits(wait);
 	keep_caller(wait, r);
 	poll_again(fs);
+	reclaim_locks(fs);
 }
 
 void lock_wait_waits(struct lock_wait *wait)

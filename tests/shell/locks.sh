@@ -36,6 +36,35 @@ for ((i = 0; i < rounds; i++)); do
 	equal "$(tail -n 1 "$T/got")" "relay: 0 failed, sum 1600"
 done
 
+# Waits for locks of open file descriptions are no part of a deadlock, as on a local
+# file system: who holds one may be let go by anybody.
+has_wait() { # MOUNT PID
+	local lines
+	lines=$(wc -l <"$T/$1.log")
+	kill -USR1 "$2"
+	has_line() {
+		tail -n +$((lines + 1)) "$T/$1.log" | grep -q 'locks waited'
+	}
+	wait_until "statistics" has_line "$1"
+	tail -n +$((lines + 1)) "$T/$1.log" | grep -q "locks waited for 1,"
+}
+start_holder one "$A/ring"
+start_holder two "$B/ring"
+order one "ofd w 0 1" ok
+order two "posix w 1 1" ok
+tell one "ofd w 1 1 wait"
+wait_until "the first wait" has_wait a "$pid_a"
+stat "$A/ring" >/dev/null
+tell two "posix w 0 1 wait"
+wait_until "the second wait" has_wait b "$pid_b"
+kill -USR1 "${HOLDER_PID[one]}"
+equal "$(answer one)" EINTR "who waits for a lock of his open"
+order one "ofd u 0 0" ok
+equal "$(answer two)" ok "who waits for such a lock"
+order two "posix u 0 0" ok
+end_holder one
+end_holder two
+
 # A server that is started anew knows who had what, and who waits for it.
 exec 3>"$A/kept" 4>"$A/given"
 flock 3
