@@ -266,6 +266,12 @@ static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
 		request_fail(r, -EBADF);
 		return;
 	}
+	/* A daemon that died has noted it, and so it stands in the list. */
+	if (file->is_released) {
+		request_reply_err(r, 0);
+		request_end(r);
+		return;
+	}
 	held_release(&r->fs->held, r->inode, fi->fh);
 	/* The kernel will not say it again. */
 	file->is_released = true;

@@ -475,9 +475,15 @@ void reclaim_start(struct fs *fs, bool was_restarted, bool is_new_session)
 	fs->reclaim.has_opens |= was_restarted;
 	fs->reclaim.has_opens &= !is_new_session;
 	fs->reclaim.is_midway = false;
+	/*
+	 * To the server an index means what the daemon that died meant by it,
+	 * until it is told: also by who was answered without it, from a record.
+	 */
+	if (was_restarted || is_new_session ||
+	    (fs->is_successor && !fs->was_back))
+		identities_forget_idle(fs->identities);
 	if (was_restarted || is_new_session) {
 		lock_waits_forgotten(fs);
-		identities_forget_idle(fs->identities);
 		inodes_doubt(&fs->inodes);
 		fs->stats.restarts++;
 	}

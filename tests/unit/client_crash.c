@@ -371,6 +371,8 @@ static void wait_for_reply(const struct asked *asked)
 
 /* ---- asking ------------------------------------------------------------------ */
 
+static uint32_t asker;			/* uid and gid */
+
 /* Pieces: a pointer and a size, until NULL.  The answer may come later. */
 static struct asked *begin(uint32_t opcode, uint64_t nodeid, ...)
 {
@@ -386,8 +388,8 @@ static struct asked *begin(uint32_t opcode, uint64_t nodeid, ...)
 		.opcode = opcode,
 		.nodeid = nodeid,
 		.pid = (uint32_t)getpid(),
-		.uid = getuid(),
-		.gid = getgid(),
+		.uid = asker,
+		.gid = asker,
 	};
 	va_start(pieces, nodeid);
 	while ((piece = va_arg(pieces, const void *))) {
@@ -452,6 +454,7 @@ static void begin_life(void)
 	int fds[2], size = MESSAGE_MAX * 4;
 
 	memset(&k, 0, sizeof(k));
+	asker = getuid();
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
 				fds), 0);
 	k.fd = fds[0];
@@ -595,9 +598,22 @@ static struct fuse_attr attr_of(uint64_t nodeid)
 	return out.attr;
 }
 
-/* Names, each of which would fail if it were made, moved or removed twice. */
+/* As somebody else, where we may be anybody. */
+static void be_another(uint32_t id)
+{
+	if (getuid() == 0)
+		asker = id;
+}
+
+/*
+ * Names, each of which would fail if it were made, moved or removed twice; and what
+ * one user makes is not another's.
+ */
 static void names(void)
 {
+	const struct fuse_setattr_in open_to_all = {
+		.valid = FATTR_MODE, .mode = S_IFDIR | 0777,
+	};
 	const struct fuse_rename2_in no_replace = {
 		.newdir = folder_id, .flags = 1,
 	};
@@ -605,20 +621,34 @@ static void names(void)
 		.valid = FATTR_MODE, .mode = S_IFREG | 0600,
 	};
 	struct fuse_link_in link = { 0 };
-	uint64_t made = make_folder(folder_id, "made").nodeid, file, fh;
+	struct fuse_entry_out made;
+	uint64_t file, fh;
 	struct fuse_attr attr;
 
+	OK(begin(FUSE_SETATTR, folder_id, PART(open_to_all), NO_MORE));
+	be_another(1001);
+	made = make_folder(folder_id, "made");
+	cr_assert_eq(made.attr.uid, asker, "seed %u: of %u", seed,
+		     made.attr.uid);
+	be_another(1002);
 	fh = create("file", 0, &file);
+	cr_assert_eq(attr_of(file).uid, asker, "seed %u: of %u", seed,
+		     attr_of(file).uid);
+	be_another(1001);
 	OK(begin(FUSE_SYMLINK, folder_id, NAME("link"), NAME("target"),
 		 NO_MORE));
+	EXPECT(getuid() ? 0 : -EPERM, begin(FUSE_SETATTR, file, PART(setattr), NO_MORE), NULL,
+	       0);
+	be_another(1002);
 	link.oldnodeid = file;
 	OK(begin(FUSE_LINK, folder_id, PART(link), NAME("second"), NO_MORE));
 	OK(begin(FUSE_RENAME2, folder_id, PART(no_replace), NAME("file"),
 		 NAME("moved"), NO_MORE));
 	OK(begin(FUSE_SETATTR, file, PART(setattr), NO_MORE));
+	be_another(0);
 	OK(begin(FUSE_UNLINK, folder_id, NAME("second"), NO_MORE));
 	OK(begin(FUSE_RMDIR, folder_id, NAME("made"), NO_MORE));
-	forget(made);
+	forget(made.nodeid);
 	release(file, fh);
 	look_up(folder_id, "file", -ENOENT);
 	look_up(folder_id, "made", -ENOENT);
