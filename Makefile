@@ -150,13 +150,26 @@ $(POSIX): $(BUILD)/%: $(BUILD)/%.o $(POSIX_OBJ)
 	$(call say,LD)
 	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^
 
-# Fuzzers are built whole by clang, apart from the other objects.
-FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-$(FUZZERS): $(BUILD)/%: %.c $(LIB_SRC) $(wildcard libproto/*.h)
+# Fuzzers are built by clang, apart from the other objects.
+FUZZ_FLAGS := -fno-sanitize-recover=all -fsanitize=address,undefined
+fuzz_cc = clang -std=gnu11 -D_GNU_SOURCE -DRDMAFS_VERSION='"$(VERSION)"' -O1 -g \
+	-pthread -I. -MMD -MP $(PKG_CFLAGS) $(FUZZ_FLAGS)
+fuzz_obj = $(patsubst %.c,$(BUILD)/fuzzed/%.o,$(1))
+
+$(BUILD)/fuzzed/%.o: %.c
 	$(call say,FUZZ)
 	@mkdir -p $(@D)
-	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -I. $(PKG_CFLAGS) \
-		$(FUZZ_FLAGS) -o $@ $< $(LIB_SRC) $(LIB_LIBS)
+	$(Q)$(fuzz_cc) -fsanitize=fuzzer-no-link -c -o $@ $<
+
+# One has a server in it.
+FUZZ_SERVER := $(BUILD)/tests/fuzz/fuzz_session
+$(FUZZ_SERVER): $(call fuzz_obj,$(SERVER_SRC) $(patsubst %,tests/common/%.c,\
+	hostile raw_session server_rig wire))
+$(FUZZERS): $(BUILD)/%: $(BUILD)/fuzzed/%.o $(call fuzz_obj,$(LIB_SRC))
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(fuzz_cc) -fsanitize=fuzzer -o $@ $^ \
+		$(if $(filter $@,$(FUZZ_SERVER)),$(TEST_LIBS),$(LIB_LIBS))
 
 unit: $(UNIT)
 tools: $(TOOLS) $(POSIX) $(PRELOAD)
