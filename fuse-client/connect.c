@@ -323,7 +323,10 @@ static int use_way(struct fs *fs, struct way *way, const char *uri)
 		return err;
 	}
 	fs->way = *way;
-	snprintf(fs->keep->fabric_uri, sizeof(fs->keep->fabric_uri), "%s", uri);
+	/* A successor opens what is there. */
+	if (uri != fs->keep->fabric_uri)
+		snprintf(fs->keep->fabric_uri, sizeof(fs->keep->fabric_uri),
+			 "%s", uri);
 	return 0;
 }
 
