@@ -45,6 +45,7 @@ enum {
 	ACK_TIMEOUT_UNIT_NS = 4096,	/* times a power of two */
 	ACK_TIMEOUT_MAX = 31,
 	MUTE_CHECK_MS = 200,
+	PORT_TRIES = 8,
 };
 
 static struct verbs_poller *poller_of(const struct verbs_ep *ep)
@@ -530,6 +531,32 @@ static unsigned int rejected(struct verbs_ep *ep,
 
 /* ---- listening and accepting --------------------------------------------- */
 
+static int listen_at(struct verbs_poller *vp, struct verbs_listener *listener,
+		     struct sockaddr_storage at)
+{
+	int err = rdma_create_id(vp->cm, &listener->id, listener, RDMA_PS_TCP) ?
+			-errno : 0;
+
+	if (!err)
+		err = verbs_path_listen(verbs_fabric_of(vp->base.fab),
+					listener->id, &at);
+	if (!err && (rdma_bind_addr(listener->id, (struct sockaddr *)&at) ||
+		     rdma_listen(listener->id, VERBS_BACKLOG)))
+		err = -errno;
+	if (err && listener->id)
+		rdma_destroy_id(listener->id);
+	if (err)
+		listener->id = NULL;
+	return err;
+}
+
+static bool has_port(const struct sockaddr_storage *at)
+{
+	return at->ss_family == AF_INET6 ?
+		((const struct sockaddr_in6 *)(const void *)at)->sin6_port != 0 :
+		((const struct sockaddr_in *)(const void *)at)->sin_port != 0;
+}
+
 int verbs_listener_open(struct rf_poller *poller, const struct sockaddr *addr,
 			socklen_t addr_size, rf_request_fn on_request,
 			void *context, struct rf_listener **out)
@@ -537,31 +564,26 @@ int verbs_listener_open(struct rf_poller *poller, const struct sockaddr *addr,
 	struct verbs_poller *vp =
 		rf_container_of(poller, struct verbs_poller, base);
 	struct verbs_listener *listener = calloc(1, sizeof(*listener));
-	struct sockaddr_storage copy = { 0 };
+	struct sockaddr_storage at = { 0 };
+	unsigned int tries = PORT_TRIES;
 	int err;
 
 	if (!listener)
 		return -ENOMEM;
-	if (addr_size > sizeof(copy)) {
+	if (addr_size > sizeof(at)) {
 		free(listener);
 		return -EINVAL;
 	}
-	memcpy(&copy, addr, addr_size);
+	memcpy(&at, addr, addr_size);
 	listener->base.poller = poller;
 	listener->on_request = on_request;
 	listener->context = context;
 	rf_list_init(&listener->incomings);
-	err = rdma_create_id(vp->cm, &listener->id, listener, RDMA_PS_TCP) ?
-		-errno : 0;
-	if (!err)
-		err = verbs_path_listen(verbs_fabric_of(poller->fab),
-					listener->id, &copy);
-	if (!err && (rdma_bind_addr(listener->id, (struct sockaddr *)&copy) ||
-		     rdma_listen(listener->id, VERBS_BACKLOG)))
-		err = -errno;
+	/* A port that rdma_cm chooses may be one of TCP's, which siw needs too. */
+	do
+		err = listen_at(vp, listener, at);
+	while (err == -EADDRINUSE && !has_port(&at) && --tries > 0);
 	if (err) {
-		if (listener->id)
-			rdma_destroy_id(listener->id);
 		free(listener);
 		return err;
 	}
