@@ -13,7 +13,6 @@
 #include "rpc.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -151,30 +150,10 @@ static void fill_hello(struct rf_hello *hello, const char *export)
 }
 
 /*
- * An iWARP device connects inside rdma_connect(), for as long as the kernel's TCP
- * tries, which may be minutes (FABRIC.md); so it is asked of TCP first.
+ * On an iWARP device this lasts as long as the kernel's TCP tries (FABRIC.md).  To
+ * ask TCP first is no way out: a connection that ends before MPA has begun
+ * makes siw's listener free itself twice when it is closed.
  */
-static int ask_tcp(const struct doctor_path *path, uint32_t timeo_ms)
-{
-	struct pollfd waits = { .events = POLLOUT };
-	socklen_t size = sizeof(int);
-	int err = 0;
-
-	waits.fd = socket(path->address.ss_family,
-			  SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (waits.fd < 0)
-		return -errno;
-	if (connect(waits.fd, (const struct sockaddr *)&path->address,
-		    path->address_size) < 0 && errno != EINPROGRESS)
-		err = errno;
-	else if (poll(&waits, 1, (int)rf_min_u64(timeo_ms, INT32_MAX)) <= 0)
-		err = ETIMEDOUT;
-	else if (getsockopt(waits.fd, SOL_SOCKET, SO_ERROR, &err, &size) < 0)
-		err = errno;
-	close(waits.fd);
-	return -err;
-}
-
 static int say_hello(struct probe *probe, const struct doctor_path *path,
 		     const struct rf_key *key, uint32_t timeo_ms)
 {
@@ -232,11 +211,6 @@ void doctor_probe(const struct doctor_question *question,
 	began_ns = rf_now_ns();
 	if (!err) {
 		answer->level = rf_fabric_level(probe.fabric);
-		if (rf_fabric_traits(probe.fabric)->takes_tcp_ports &&
-		    strcmp(scheme, "verbs") == 0)
-			err = ask_tcp(path, question->timeo_ms);
-	}
-	if (!err) {
 		err = say_hello(&probe, path, key, question->timeo_ms);
 	}
 	answer->elapsed_us = (uint32_t)rf_min_u64(
