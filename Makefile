@@ -164,7 +164,7 @@ $(BUILD)/fuzzed/%.o: %.c
 # One has a server in it.
 FUZZ_SERVER := $(BUILD)/tests/fuzz/fuzz_session
 $(FUZZ_SERVER): $(call fuzz_obj,$(SERVER_SRC) $(patsubst %,tests/common/%.c,\
-	hostile raw_session server_rig wire))
+	hostile raw_session scratch server_rig wire))
 $(FUZZERS): $(BUILD)/%: $(BUILD)/fuzzed/%.o $(call fuzz_obj,$(LIB_SRC))
 	$(call say,LD)
 	@mkdir -p $(@D)
