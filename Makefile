@@ -118,9 +118,10 @@ $(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
 
 # The one that has a whole client in it, beside which no server fits.
 WHOLE_CLIENT := $(BUILD)/tests/unit/client_crash
-$(WHOLE_CLIENT): %: %.o $(BUILD)/tests/common/sanitizers.o $(CLIENT_A) $(LIB_A)
+$(WHOLE_CLIENT): %: %.o $(call obj,tests/common/sanitizers.c \
+		tests/common/scratch.c) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(TEST_LIBS)
+	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^ $(TEST_LIBS)
 
 $(filter-out $(WHOLE_CLIENT),$(UNIT)): $(BUILD)/%: $(BUILD)/%.o $(COMMON_OBJ) \
 		$(SERVER_A) $(CLIENT_A) $(LIB_A)

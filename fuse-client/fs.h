@@ -282,7 +282,6 @@ struct invalidation {
 	struct rf_list next_waiters;	/* ... when the next one ends */
 };
 
-/* Between two connections; reconnect.c. */
 /* How to reach the server: a device, and what we have of it. */
 struct way {
 	struct rf_fabric *fabric;
@@ -291,6 +290,7 @@ struct way {
 	struct rf_poller *poller;
 };
 
+/* Between two connections; reconnect.c. */
 struct reconnect {
 	struct rf_timer timer;		/* until the next attempt */
 	struct rf_job job;		/* the host's addresses, the way there */
@@ -532,6 +532,9 @@ void reclaim_stop(struct fs *fs);
 void reclaim_locks(struct fs *fs);
 /* rc's message is complete. */
 void reclaim_submit(struct reclaim_call *rc, struct rf_enc *enc);
+/* A lock by this open can't be had back: EIO to who has it open. */
+void reclaim_lock_is_lost(struct fs *fs, uint64_t fh, uint64_t inode,
+			  unsigned int status);
 /* r, which is_awaited, has its answer. */
 void reclaim_open_is_known(struct request *r);
 

@@ -102,7 +102,7 @@ static void keep_lookups(struct inodes *inodes, const struct inode *inode)
 {
 	if (inodes->kept)
 		rf_store_kept(&inodes->kept->v[inode->item.index].lookups,
-			   inode->lookups);
+			      inode->lookups);
 }
 
 static void unkeep(struct inodes *inodes, const struct inode *inode)

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <mntent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,22 +276,10 @@ static int command_mount(int argc, char **argv)
 	return start(&options);
 }
 
-static bool has_word(const char *list, const char *word)
-{
-	size_t size = strlen(word);
-
-	for (const char *at = list; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		if (strncmp(at, word, size) == 0 &&
-		    (at[size] == '\0' || at[size] == ','))
-			return true;
-	}
-	return false;
-}
-
 static int parse_for_helper(struct mount_options *options, const char *list,
 			    char error[OPTIONS_ERROR_MAX])
 {
+	const struct mntent words = { .mnt_opts = (char *)(uintptr_t)list };
 	int err = options_parse(options, list, error);
 
 	/* mount(8) gives a remount all that the mount is: what it leaves out is
@@ -300,9 +289,9 @@ static int parse_for_helper(struct mount_options *options, const char *list,
 		err = options_parse(options, list, error);
 	}
 	/* It puts its own words first, wherever they stood. */
-	if (has_word(list, "nodev"))
+	if (hasmntopt(&words, "nodev"))
 		options->allow_dev = false;
-	if (has_word(list, "nosuid"))
+	if (hasmntopt(&words, "nosuid"))
 		options->allow_suid = false;
 	return err;
 }

@@ -211,8 +211,8 @@ void once_end(struct request *r)
 
 	if (whole && whole->kept && kept->part)
 		rf_store_kept(&whole->kept->parts_ended,
-			   whole->kept->parts_ended |
-				   UINT64_C(1) << (kept->part - 1));
+			      whole->kept->parts_ended |
+				      UINT64_C(1) << (kept->part - 1));
 	r->kept = NULL;
 	give(r->fs, kept);
 }

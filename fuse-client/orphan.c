@@ -349,19 +349,13 @@ static void is_lost(const struct lock_wait *wait, const struct rf_range *piece,
 	bool is_flock = wait->args.flags & RF_LOCK_FLOCK;
 	const struct held *held = held_find(wait->inode, wait->args.owner,
 					    is_flock);
-	struct file *file = held ? files_find(&fs->files, held->fh) : NULL;
+	uint64_t fh = held ? held->fh : 0;
 
 	held_clear(&fs->held, wait->inode, wait->args.owner, is_flock,
 		   piece->start, piece->end);
 	/* Who asks for another kind of flock() gives the old one up. */
-	if (is_flock || !file || file->is_dead)
-		return;
-	file->is_dead = true;
-	files_keep(&fs->files, file);
-	rf_log(RF_LOG_WARN, "%s does not give a lock back (inode %llu: %s): EIO "
-	       "to who has it", fs->server,
-	       (unsigned long long)wait->inode->handle.inode,
-	       rf_status_name(status));
+	if (!is_flock && fh)
+		reclaim_lock_is_lost(fs, fh, wait->inode->handle.inode, status);
 }
 
 /* True: go on with what is behind it.  False: not now. */

@@ -256,19 +256,24 @@ static unsigned int take_reclaimed(struct reclaim_call *rc,
 	return i;
 }
 
-static void lock_is_lost(struct reclaim_call *rc, unsigned int status)
+void reclaim_lock_is_lost(struct fs *fs, uint64_t fh, uint64_t inode,
+			  unsigned int status)
 {
-	struct fs *fs = rc->fs;
-	struct file *file = files_find(&fs->files, rc->locks.fh);
+	struct file *file = files_find(&fs->files, fh);
 
 	if (!file || file->is_dead)
 		return;
 	file->is_dead = true;
 	files_keep(&fs->files, file);
 	rf_log(RF_LOG_WARN, "%s does not give a lock back (inode %llu: %s): EIO "
-	       "to who has it", fs->server,
-	       (unsigned long long)rc->locks.handle.inode,
+	       "to who has it", fs->server, (unsigned long long)inode,
 	       rf_status_name(status));
+}
+
+static void lock_is_lost(struct reclaim_call *rc, unsigned int status)
+{
+	reclaim_lock_is_lost(rc->fs, rc->locks.fh, rc->locks.handle.inode,
+			     status);
 }
 
 static int wait_error(const struct lock_wait *wait, unsigned int status)

@@ -25,9 +25,9 @@
 #define TO(state) (1u << REQUEST_##state)
 static const unsigned int moves[REQUEST_STATES] = {
 	[REQUEST_FREE] = TO(WORKING),
-	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(LOCKS) | TO(CALLING) | TO(PULLING) |
-			    TO(INVALIDATING) | TO(PARTS) | TO(PAUSED) |
-			    TO(FREE),
+	[REQUEST_WORKING] = TO(BUFFER) | TO(SLOTS) | TO(LOCKS) |
+			    TO(CALLING) | TO(PULLING) | TO(INVALIDATING) |
+			    TO(PARTS) | TO(PAUSED) | TO(FREE),
 	[REQUEST_BUFFER] = TO(WORKING),
 	[REQUEST_SLOTS] = TO(WORKING),
 	[REQUEST_LOCKS] = TO(WORKING),
@@ -234,7 +234,6 @@ void request_end(struct request *r)
 {
 	struct fs *fs = r->fs;
 	struct request *whole = r->whole;
-
 	bool is_lock_call = r->wait || r->is_unlocking;
 
 	RF_ASSERT(!r->fuse);

@@ -323,7 +323,6 @@ static void free_client(struct rf_client *client)
 	free(client);
 }
 
-/* What closed() will tell, from what we know and what the endpoint says. */
 /*
  * The server has waited in vain for what we have sent, until its own deadline: siw
  * may overlook it.  One that closes at once means it.
@@ -336,6 +335,7 @@ static bool was_overlooked(const struct rf_client *client)
 		       OVERLOOKED_MS * UINT64_C(1000000);
 }
 
+/* What closed() will tell, from what we know and what the endpoint says. */
 static int explain_end(struct rf_client *client, int reason)
 {
 	if (client->state == RF_CLIENT_LEFT ||

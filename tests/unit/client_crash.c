@@ -18,12 +18,11 @@
  */
 #include "fuse-client/fs.h"
 #include "fuse-client/keep.h"
+#include "tests/common/scratch.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <libgen.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <signal.h>
@@ -55,15 +54,6 @@ static uint16_t port;
 static unsigned int seed, scene_number;
 
 /* ---- the server ------------------------------------------------------------ */
-
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 /* Its port, from the line that says it. */
 static bool read_port(const char *path)
@@ -112,19 +102,9 @@ static void start_server(const char *program)
 
 static void setup(void)
 {
-	const char *given = getenv("RDMAFSD");
-	char self[4000], program[4096];
-	ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char program[4096];
 
-	cr_assert(size > 0);
-	self[size] = '\0';
-	/* BUILD/tests/unit/client_crash -> BUILD/rdmafsd */
-	snprintf(program, sizeof(program), "%s/rdmafsd",
-		 dirname(dirname(dirname(self))));
-	if (given)
-		snprintf(program, sizeof(program), "%s", given);
-	if (access(program, X_OK) != 0)
-		cr_skip_test("SKIPPED: %s is not built", program);
+	scratch_find_server(program, sizeof(program));
 	snprintf(dir, sizeof(dir), "/tmp/rdmafs-crash-XXXXXX");
 	cr_assert_not_null(mkdtemp(dir));
 	snprintf(mountpoint, sizeof(mountpoint), "%s/mnt", dir);
@@ -140,7 +120,7 @@ static void teardown(void)
 		waitpid(server, NULL, 0);
 	}
 	if (*dir)
-		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		scratch_remove(dir);
 }
 
 TestSuite(client_crash, .init = setup, .fini = teardown, .timeout = 3600);
