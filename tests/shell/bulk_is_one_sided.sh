@@ -16,15 +16,9 @@ head -c "${mib}M" /dev/urandom >"$T/data"
 
 # The figure of regions that a process logs when it is asked by SIGUSR1.
 registrations() { # PID LOG
-	local lines
-	lines=$(wc -l <"$2")
-	kill -USR1 "$1"
-	has_figures() {
-		tail -n +$((lines + 1)) "$2" | grep -q 'registrations'
-	}
-	wait_until "figures in ${2##*/}" has_figures "$@"
-	tail -n +$((lines + 1)) "$2" |
-		sed -n 's/.*registrations[ =:]*\([0-9]*\).*/\1/p' | head -n 1
+	ask_figures "$1" "$2" registrations
+	sed -n 's/.*registrations[ =:]*\([0-9]*\).*/\1/p' <<<"$figures" |
+		head -n 1
 }
 
 # The first transfer may still set something up.

@@ -18,15 +18,8 @@ has_ended() { # a zombie has
 }
 # The requests that the client has in flight.
 in_flight() {
-	local lines
-	lines=$(wc -l <"$T/mnt.log")
-	kill -USR1 "$CLIENT_PID"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'in flight'
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/mnt.log" |
-		sed -n 's/.*in flight \([0-9]*\),.*/\1/p' | head -n 1
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'
+	sed -n 's/.*in flight \([0-9]*\),.*/\1/p' <<<"$figures" | head -n 1
 }
 # Some are, and the client has read what the server had answered: before its
 # second report it looked.

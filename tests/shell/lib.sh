@@ -123,6 +123,19 @@ is_gone() {
 	! kill -0 "$1" 2>/dev/null
 }
 
+# ask_figures PID LOG WORDS: what the program logs at SIGUSR1 is in $figures, when a
+# line with WORDS has come.
+ask_figures() {
+	local lines
+	lines=$(wc -l <"$2")
+	kill -USR1 "$1"
+	have_come() {
+		figures=$(tail -n +$((lines + 1)) "$2")
+		grep -q -- "$3" <<<"$figures"
+	}
+	wait_until "figures in ${2##*/}" have_come "$@"
+}
+
 # wait_for_end PID: its exit status, if it ends in time.
 wait_for_end() {
 	wait_until "the end of process $1" is_gone "$1"

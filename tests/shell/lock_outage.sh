@@ -21,15 +21,8 @@ asked=0
 
 # What the server has been asked for; a wait, or a lock.
 server_count() { # FIGURE
-	local lines
-	lines=$(wc -l <"$T/server.log")
-	kill -USR1 "$SERVER_PID"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/server.log" | grep -q 'locks: '
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/server.log" |
-		sed -n "s/.*locks:.* \([0-9]*\) $1.*/\1/p" | head -n 1
+	ask_figures "$SERVER_PID" "$T/server.log" 'locks: '
+	sed -n "s/.*locks:.* \([0-9]*\) $1.*/\1/p" <<<"$figures" | head -n 1
 }
 has_asked() { # FIGURE
 	[ "$(server_count "$1")" -gt "$asked" ]

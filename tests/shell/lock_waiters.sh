@@ -17,15 +17,8 @@ mount_at "$N"
 other=$CLIENT_PID
 
 waits() { # COUNT: so many callers are kept
-	local lines
-	lines=$(wc -l <"$T/other.log")
-	kill -USR1 "$other"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/other.log" | grep -q 'locks waited'
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/other.log" |
-		grep -q "locks waited for $1,"
+	ask_figures "$other" "$T/other.log" 'locks waited'
+	grep -q "locks waited for $1," <<<"$figures"
 }
 # Nobody else has to wait.
 all_else_goes_on() {

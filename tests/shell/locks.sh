@@ -39,14 +39,8 @@ done
 # Waits for locks of open file descriptions are no part of a deadlock, as on a local
 # file system: who holds one may be let go by anybody.
 has_wait() { # MOUNT PID
-	local lines
-	lines=$(wc -l <"$T/$1.log")
-	kill -USR1 "$2"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/$1.log" | grep -q 'locks waited'
-	}
-	wait_until "statistics" has_line "$1"
-	tail -n +$((lines + 1)) "$T/$1.log" | grep -q "locks waited for 1,"
+	ask_figures "$2" "$T/$1.log" 'locks waited'
+	grep -q "locks waited for 1," <<<"$figures"
 }
 start_holder one "$A/ring"
 start_holder two "$B/ring"

@@ -12,14 +12,8 @@ M=$T/mnt
 mount_at "$M" max_inodes=8
 
 orphans() { # COUNT: files without a name that are kept open at the server
-	local lines
-	lines=$(wc -l <"$T/server.log")
-	kill -USR1 "$SERVER_PID"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/server.log" | grep -q ' orphans'
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/server.log" | grep -q " $1 orphans"
+	ask_figures "$SERVER_PID" "$T/server.log" ' orphans'
+	grep -q " $1 orphans" <<<"$figures"
 }
 
 # The root, and seven files that are held.

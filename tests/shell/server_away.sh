@@ -16,14 +16,8 @@ is_stopped() {
 	[ "$(sed 's/.*) //' "/proc/$1/stat" | cut -c1)" = T ]
 }
 has_in_flight() {
-	local lines
-	lines=$(wc -l <"$T/mnt.log")
-	kill -USR1 "$CLIENT_PID"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'in flight'
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/mnt.log" | grep -q "in flight $1,"
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'
+	grep -q "in flight $1," <<<"$figures"
 }
 is_away() {
 	[ "$(grep -c 'lost the server' "$T/mnt.log")" -eq "$1" ]

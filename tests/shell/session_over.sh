@@ -48,14 +48,8 @@ equal "$(cat <&6)" cached "bytes"
 # It keeps its session by itself: at least each third of the lease it says
 # something.
 calls() {
-	local lines
-	lines=$(wc -l <"$T/mnt.log")
-	kill -USR1 "$client"
-	has_line() {
-		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'calls [0-9]'
-	}
-	wait_until "statistics" has_line
-	tail -n +$((lines + 1)) "$T/mnt.log" | sed -n 's/.*calls \([0-9]*\).*/\1/p'
+	ask_figures "$client" "$T/mnt.log" 'calls [0-9]'
+	sed -n 's/.*calls \([0-9]*\).*/\1/p' <<<"$figures"
 }
 has_called() {
 	[ "$(calls)" -ge "$1" ]

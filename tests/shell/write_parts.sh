@@ -12,15 +12,8 @@ mount_parts() { # OPTIONS
 
 # Writes that went in parts, says the client.
 count_parts() {
-	local lines
-	lines=$(wc -l <"$T/mnt.log")
-	kill -USR1 "$CLIENT_PID"
-	has_count() {
-		tail -n +$((lines + 1)) "$T/mnt.log" | grep -q 'in parts'
-	}
-	wait_until "statistics" has_count
-	tail -n +$((lines + 1)) "$T/mnt.log" |
-		sed -n 's/.*in parts \([0-9]*\).*/\1/p' | head -n 1
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in parts'
+	sed -n 's/.*in parts \([0-9]*\).*/\1/p' <<<"$figures" | head -n 1
 }
 
 # more_parts TEST NUMBER: since the last time, [ MORE TEST NUMBER ].
