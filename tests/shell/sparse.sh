@@ -48,16 +48,10 @@ cmp -n 1048576 "$M/reserved" /dev/zero
 
 # A copy is the server's work: the data don't come here.
 moved=0
-has_told() { # HOW OFTEN
-	[ "$(grep -c ' bytes, written [0-9]* bytes' "$T/mnt.log")" -ge "$1" ]
-}
 count_moved() {
-	local times
-	times=$(grep -c ' bytes, written [0-9]* bytes' "$T/mnt.log") || true
-	kill -USR1 "$(daemon_of "$CLIENT_PID")"
-	wait_until "the statistics" has_told $((times + 1))
+	ask_figures "$CLIENT_PID" "$T/mnt.log" ' bytes, written [0-9]* bytes'
 	moved=$(sed -n 's/.*read \([0-9]*\) bytes, written \([0-9]*\) bytes.*/\1 + \2/p' \
-		"$T/mnt.log" | tail -n 1)
+		<<<"$figures")
 	moved=$((moved))
 }
 if [[ $(cp --version) =~ ^cp.*\ (9|[1-9][0-9])\. ]]; then
