@@ -12,7 +12,8 @@
  * many messages there and back, however long it takes.
  *
  * Everything is measured in turn, several times over, and the median taken, so
- * that a busy machine disturbs fabric and TCP alike.  --json FILE writes one
+ * that a busy machine disturbs fabric and TCP alike; and all of them walk through
+ * the same amount of memory, so that no cache favours one.  --json FILE writes one
  * object a line: send_SIZE, read_SIZE_DEPTH, write_SIZE_DEPTH, tcp_ping_SIZE,
  * tcp_out_SIZE, tcp_in_SIZE.
  */
@@ -148,31 +149,43 @@ static void no_delay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+/* Where message N of a connection is: as one-sided operations do, wrap around. */
+static uint8_t *message_at(uint8_t *data, uint64_t n, uint32_t size)
+{
+	return data + n * size % TUNE_SCRATCH;
+}
+
 static void serve_tcp_connection(int fd, uint8_t *data)
 {
 	struct tcp_order order;
 	bool goes_on = true;
+	uint64_t n = 0;
+	uint8_t *at;
 
 	no_delay(fd);
 	if (!read_whole(fd, (uint8_t *)&order, sizeof(order)) ||
-	    order.size > SIZE_MAX_BYTES)
+	    order.size == 0 || TUNE_SCRATCH % order.size)
 		return;
 	if (order.mode == TCP_SINK) {
-		while (goes_on && order.count--)
-			goes_on = read_whole(fd, data, order.size);
+		while (goes_on && n < order.count) {
+			at = message_at(data, n++, order.size);
+			goes_on = read_whole(fd, at, order.size);
+		}
 		write_whole(fd, data, 1);
 		return;
 	}
-	while (goes_on)
+	while (goes_on) {
+		at = message_at(data, n++, order.size);
 		goes_on = (order.mode == TCP_SOURCE ||
-			   read_whole(fd, data, order.size)) &&
-			  write_whole(fd, data, order.size);
+			   read_whole(fd, at, order.size)) &&
+			  write_whole(fd, at, order.size);
+	}
 }
 
 static void *serve_tcp(void *arg)
 {
 	int listener = *(int *)arg;
-	uint8_t *data = map_touched(SIZE_MAX_BYTES);
+	uint8_t *data = map_touched(TUNE_SCRATCH);
 	int fd;
 
 	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
@@ -442,6 +455,7 @@ static void measure_tcp(enum tcp_mode mode, uint32_t size,
 	struct tcp_order order = { mode, size, 0 };
 	uint64_t count = 0, goal = UINT64_MAX;
 	struct stopwatch watch;
+	uint8_t *at;
 	bool ok = true;
 	int fd;
 
@@ -455,11 +469,11 @@ static void measure_tcp(enum tcp_mode mode, uint32_t size,
 	watch = stopwatch_start();
 	while (ok && count < goal &&
 	       (mode == TCP_SINK || stopwatch_ns(&watch) < duration_ns())) {
+		at = message_at(end.data, count++, size);
 		if (mode != TCP_SOURCE)
-			ok = write_whole(fd, end.data, size);
+			ok = write_whole(fd, at, size);
 		if (ok && mode != TCP_SINK)
-			ok = read_whole(fd, end.data, size);
-		count++;
+			ok = read_whole(fd, at, size);
 	}
 	if (mode == TCP_SINK)
 		ok = ok && read_whole(fd, end.data, 1);
