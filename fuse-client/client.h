@@ -63,12 +63,14 @@ struct mount_options {
 	uint64_t memory;		/* arena bytes: default 64 MiB */
 	bool wants_huge_pages;
 	uint32_t inline_max;		/* default RF_INLINE_DEFAULT */
-	uint32_t read_block, write_block;	/* one one-sided operation: 64 KiB, 128 KiB */
+	uint32_t read_block;		/* one one-sided READ; 0: as the fabric
+					 * likes it (rf_limits) */
+	uint32_t write_block;		/* one one-sided WRITE: 128 KiB */
 	uint32_t write_part;		/* one message of a large write: 256 KiB */
 	uint16_t read_depth, send_depth;	/* Reads in flight 16, work queue 512 */
 	uint16_t slots;			/* requests in flight: 64 */
 	uint16_t write_slots;		/* of 1 MiB: 16 */
-	uint32_t read_ahead;		/* KiB: 4096 */
+	uint32_t read_ahead;		/* KiB: 2048 */
 	uint32_t max_inodes;		/* known at once; 0: as many as may be */
 	uint32_t poll_us;		/* busy polling: 0 */
 	uint16_t cq_count, cq_usec;	/* completion moderation: 8, 4 */

@@ -299,6 +299,10 @@ static int fill_way(const struct fs *fs, const char *uri, struct way *way)
 		     rf_fabric_limits(way->fabric)->send_depth_max <=
 			     WORKS_MAX))
 		err = -EOPNOTSUPP;
+	if (!err)
+		way->read_block = fs->options.read_block ?
+			fs->options.read_block :
+			rf_fabric_limits(way->fabric)->read_block;
 	return err;
 }
 

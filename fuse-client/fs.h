@@ -288,6 +288,7 @@ struct way {
 	struct rf_pd *pd;
 	struct rf_mr *mr;		/* of the arena */
 	struct rf_poller *poller;
+	uint32_t read_block;		/* one one-sided READ */
 };
 
 /* Between two connections; reconnect.c. */

@@ -32,7 +32,6 @@ void options_init(struct mount_options *options)
 		.rpc_timeo_ms = 60 * 1000,
 		.memory = 64 * MIB,
 		.inline_max = RF_INLINE_DEFAULT,
-		.read_block = 64 * KIB,
 		.write_block = 128 * KIB,
 		.write_part = 256 * KIB,
 		.read_depth = 16,
@@ -48,7 +47,7 @@ void options_init(struct mount_options *options)
 		.gid_index = -1,
 		.slots = 64,
 		.write_slots = 16,
-		.read_ahead = 4096,
+		.read_ahead = 2048,
 		.log_level = RF_LOG_INFO,
 	};
 }

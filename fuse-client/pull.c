@@ -77,7 +77,7 @@ static void pull_done(struct rf_op *op, int status)
 static uint32_t block_of(const struct request *r)
 {
 	uint32_t least = r->pulled_size / (WORKS_MAX - RF_GRANTS_MAX) + 1;
-	uint32_t block = r->fs->options.read_block;
+	uint32_t block = r->fs->way.read_block;
 
 	return block > least ? block : (uint32_t)rf_align_up(least, 4096);
 }

@@ -74,6 +74,8 @@ struct rf_limits {
 	uint16_t read_sge_count_max;	/* the same of a Read's sink */
 	uint16_t reads_max;		/* Reads in flight; the fabric holds back
 					 * those posted beyond it */
+	uint32_t read_block;		/* one Read of a long run, unless measured
+					 * otherwise */
 	uint16_t send_depth_max;	/* what rf_ep_config may ask for */
 	uint16_t recv_depth_max;
 };

@@ -23,6 +23,7 @@ static const struct rf_limits iw_limits = {
 	.sge_count_max = IW_SGE_MAX,
 	.read_sge_count_max = IW_SGE_MAX,
 	.reads_max = IW_READS_MAX,
+	.read_block = IW_READ_BLOCK,
 	.send_depth_max = IW_DEPTH_MAX,
 	.recv_depth_max = IW_DEPTH_MAX,
 };

@@ -30,6 +30,7 @@ static const struct rf_limits usual_limits = {
 	.sge_count_max = 4,
 	.read_sge_count_max = 4,
 	.reads_max = 16,
+	.read_block = 64 << 10,
 	.send_depth_max = 4096,
 	.recv_depth_max = 4096,
 };

@@ -38,6 +38,7 @@ static void set_limits(struct verbs_fabric *fabric)
 	limits->reads_max = clamp_u16(attr->max_qp_init_rd_atom < attr->max_qp_rd_atom ?
 				      attr->max_qp_init_rd_atom :
 				      attr->max_qp_rd_atom, UINT8_MAX);
+	limits->read_block = VERBS_READ_BLOCK;
 	/* One completion queue holds both, and one more than the caller's. */
 	depth_max = attr->max_cqe / 2 - 1;
 	depth_max = depth_max < attr->max_qp_wr - 1 ? depth_max :

@@ -29,6 +29,7 @@
 
 enum {
 	VERBS_SGE_MAX = 6,		/* what siw has; others have more */
+	VERBS_READ_BLOCK = 64 * 1024,
 	VERBS_SEND_DEPTH_MAX = 4096,
 	VERBS_RECV_DEPTH_MAX = 4096,
 	VERBS_MSG_MAX = 1 << 20,

@@ -37,7 +37,7 @@ for pid in "$supervisor" "$(daemon_of "$supervisor")"; do
 	equal "$(cut -d' ' -f6 "/proc/$pid/stat")" "$pid" "session"
 done
 bdi=/sys/class/bdi/$(mountpoint -d "$M")/read_ahead_kb
-equal "$(cat "$bdi")" 4096 "read-ahead"
+equal "$(cat "$bdi")" 2048 "read-ahead"
 must_fail 1 'mounted there already' "$RDMAFS" mount "$ADDRESS/data" "$M"
 printf text >"$M/file"
 "$RDMAFS" umount "$M"
