@@ -34,7 +34,7 @@ static bool is_drained(const struct fs *fs)
 	for (unsigned int i = 0; i < REQUESTS_MAX; i++)
 		if (fs->requests[i].state != REQUEST_FREE)
 			return false;
-	return true;
+	return fs->backlog.count == 0;
 }
 
 static void end_of_turn(struct rf_hook *hook)

@@ -34,6 +34,7 @@ static void end_of_turn(struct rf_hook *hook)
 	pull_retry(fs);
 	if (!rf_list_is_empty(&fs->slots_waiting))
 		write_slots_serve(fs);
+	backlog_serve(fs);
 	fuse_io_resume(fs);
 }
 
@@ -57,7 +58,9 @@ static void log_requests(const struct fs *fs)
 	       fs->stats.slot_waits, fs->slots_denied, fs->stats.inline_writes,
 	       fs->stats.split_writes);
 	rf_log(RF_LOG_INFO, "locks waited for %" PRIu32 ", to be given back %"
-	       PRIu32, fs->parked, fs->orphans);
+	       PRIu32 "; messages that wait for room %u (ever %" PRIu64 ")",
+	       fs->parked, fs->orphans, fs->backlog.count,
+	       fs->stats.late_messages);
 }
 
 static void log_calls(const struct fs *fs)
@@ -204,6 +207,7 @@ static int connect_fs(struct fs *fs)
 		return err;		/* it has said why */
 	fs->generation = fs->keep->generation;
 	once_init(fs);
+	backlog_init(fs);
 	err = requests_init(fs);
 	if (!err)
 		err = reclaim_init(fs);
@@ -383,6 +387,7 @@ void fs_disconnect(struct fs *fs)
 		stop_workers(fs);
 	}
 	fuse_io_close(fs);
+	backlog_fini(fs);
 	requests_fini(fs);
 	reclaim_fini(fs);
 	lock_waits_fini(fs);

@@ -5,6 +5,7 @@
  *	fs.c          life: serve, signals, statistics, the end
  *	connect.c     addresses, fabrics, arena, HELLO; why it failed
  *	fuse_io.c     /dev/fuse: receive, INIT, replies that libfuse lacks
+ *	backlog.c     messages that wait for room, while the server is away
  *	reconnect.c   when the connection is lost: waiting, trying, back again
  *	reclaim.c     what the session needs on a new connection
  *	patience.c    what does not wait for ever; keeping the lease
@@ -23,7 +24,7 @@
  *
  * Model.  One reactor, one channel, one /dev/fuse descriptor.  A request object
  * is taken before /dev/fuse is read, so the kernel holds what we have no room
- * for.  An operation's handler encodes a message into the request's buffer and
+ * for, while there is a server (else backlog.c does).  An operation's handler encodes a message into the request's buffer and
  * submits it; when the answer has come, its answered() decodes it and replies.
  * A request that must wait (buffer, write slot, invalidation) lies in the queue
  * of what it waits for.
@@ -69,6 +70,9 @@ enum {
 	DATA_BUF_SIZE = DATA_MAX + 8192,
 	SMALL_BUF_SIZE = 128 << 10,	/* the usual read-ahead */
 	WORKS_MAX = 32,			/* one-sided operations of one request */
+	/* Of the kernel, without an object, while the server says nothing. */
+	BACKLOG_MESSAGES_MAX = KEEP_UNANSWERED,
+	BACKLOG_BYTES_MAX = 256 << 20,
 	LOCK_WAITS_MAX = KEEP_WAITS,	/* the server's limit for a session */
 	INVALIDATIONS_MAX = 64,
 	INVALIDATION_THREADS = 4,
@@ -141,7 +145,7 @@ struct request {
 	uint32_t losses;		/* of connections or grants, while data
 					 * moved */
 	uint32_t generation;		/* of the session */
-	uint64_t arrived_ns;
+	uint64_t read_ns, arrived_ns;	/* backlog.c lies between */
 	/* Answers it from what we know, when there is no time to wait. */
 	request_fn answer_locally;
 	bool is_registering;		/* at libfuse, which holds its locks */
@@ -368,6 +372,15 @@ struct once {
 	bool is_old[KEEP_REQUESTS];	/* of a daemon that died */
 };
 
+/* backlog.c */
+struct backlog {
+	struct rf_list messages;	/* the oldest first */
+	unsigned int count;
+	size_t bytes;
+	uint8_t *rx;			/* instead of a buffer of the pool, if that
+					 * has none; NULL: not needed yet */
+};
+
 struct fs {
 	struct mount_options options;
 	char server[MOUNT_HOST_MAX + 32];	/* for logs */
@@ -394,8 +407,6 @@ struct fs {
 	struct reconnect reconnect;
 	struct reclaim reclaim;
 	struct rf_workers *resolver;
-	struct rf_statfs_results last_statfs;
-	bool has_statfs;
 	int close_err;
 	char close_reason[RF_REASON_MAX + 1];
 
@@ -434,6 +445,7 @@ struct fs {
 	unsigned int busy;		/* taken, but not INVALIDATING, PARTS */
 	unsigned int invalidating;
 	uint64_t ticks;			/* moments, see given.h */
+	uint64_t heard_ns;		/* the last answer */
 	struct rf_hook hook;
 	struct rf_figures figures;
 	struct rf_timer check_timer;
@@ -445,6 +457,11 @@ struct fs {
 	struct rf_buf *rx;		/* what the next request is read into */
 	struct rf_pool_waiter rx_waiter;
 	struct request *current;	/* what it will be */
+	const uint8_t *message;		/* that is being handled */
+	uint64_t read_ns;		/* when it was read */
+	bool was_not_begun;		/* by a daemon that died, though it is sent
+					 * again */
+	struct backlog backlog;
 	bool is_reading_paused;
 	bool is_draining;		/* for a hand-over */
 	bool init_was_answered;
@@ -477,6 +494,7 @@ struct fs {
 		uint64_t read_bytes, write_bytes, stale_attrs, inline_writes;
 		uint64_t slot_waits, crc_errors, split_writes;
 		uint64_t restarts, sessions_lost, given_up, local_answers;
+		uint64_t late_messages;
 	} stats;
 };
 
@@ -548,6 +566,9 @@ void once_init(struct fs *fs);
 void once_arrived(struct request *r, const struct fuse_in_header *in);
 /* All that the kernel sends again was read. */
 void once_over(struct fs *fs);
+/* Is something kept of that one?  Of how many, that did not come yet? */
+bool once_has(const struct fs *fs, uint64_t unique);
+unsigned int once_old(const struct fs *fs);
 
 /* r's message is complete.  False: the caller is to submit it. */
 bool once_submit(struct request *r);
@@ -606,6 +627,9 @@ void control_fini(struct fs *fs);
 void patience_call(struct request *r, const struct rf_args *args,
 		   answered_fn answered, request_fn local);
 
+/* The server says nothing, and has not for LOCAL_ANSWER_MS, although it should. */
+bool patience_is_over(const struct fs *fs);
+
 void patience_start(struct fs *fs);
 void patience_stop(struct fs *fs);
 
@@ -622,6 +646,12 @@ void fuse_io_pause(struct fs *fs, bool is_paused);
 void fuse_io_replay_init(struct fs *fs);
 /* A successor's: all that the kernel sends again, as far as there is room. */
 void fuse_io_read_all(struct fs *fs);
+
+/* Is there room for one more message?  For those of backlog.c. */
+bool fuse_io_has_room(struct fs *fs);
+/* Handle one that was read then. */
+void fuse_io_deliver(struct fs *fs, const void *message, size_t size,
+		     uint64_t read_ns);
 
 /* What CREATE of a file without a name has instead of one. */
 #define FUSE_IO_NO_NAME "/"
@@ -655,6 +685,22 @@ size_t fuse_io_add_dirent_plus(uint8_t *at, size_t room,
 			       const struct inode *child);
 /* The kernel never got these: drop their lookups. */
 void fuse_io_undo_dirents(struct fs *fs, const uint8_t *at, size_t size);
+
+/* ---- backlog.c ----------------------------------------------------------- */
+
+void backlog_init(struct fs *fs);
+void backlog_fini(struct fs *fs);
+/* May messages be read for which there is no room? */
+bool backlog_is_open(const struct fs *fs);
+/* To read one into: DATA_BUF_SIZE bytes, or NULL. */
+uint8_t *backlog_rx(struct fs *fs);
+/* It was read: true if it waits, or was dealt with.  False: handle it; if it wants
+ * an object, there is one. */
+bool backlog_takes(struct fs *fs, const struct fuse_in_header *in, size_t size);
+/* At the end of a turn: handle what there is room for. */
+void backlog_serve(struct fs *fs);
+/* Once in a while: those that need not wait, or wait no more. */
+void backlog_check(struct fs *fs);
 
 /* ---- request.c ----------------------------------------------------------- */
 
@@ -772,6 +818,8 @@ void releases_pump(struct fs *fs);
 void interrupt_watch(struct request *r);
 /* Look after those interrupted again, or after all that wait. */
 void interrupts_check(struct fs *fs, bool all);
+/* True if the thread has a SIGKILL pending, or is gone. */
+bool interrupt_is_dying(pid_t thread);
 /* True if it is a CANCEL: of a ticket that ends with its connection. */
 bool interrupt_is_cancel(const struct request *r);
 /* Ask the server to end what it has QUEUED. */
@@ -791,6 +839,8 @@ void lock_wait_end(struct lock_wait *wait);
 void lock_wait_keep(struct lock_wait *wait, enum keep_wait_state state);
 /* The waits of a daemon that died. */
 int lock_waits_restore(struct fs *fs);
+/* Was it one of a daemon that died? */
+bool lock_wait_has(const struct fs *fs, uint64_t unique);
 /* True if r, which the kernel sends again, waits on, or was answered; else it has
  * its wait again if there was one. */
 bool lock_wait_goes_on(struct request *r);

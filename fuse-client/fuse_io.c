@@ -9,7 +9,8 @@
  * carry what it has no field for are built here.
  *
  * Ownership.  current and rx are taken before a message is read, so the kernel
- * keeps what there is no room for; reading goes on when both are there again.
+ * keeps what there is no room for; reading goes on when both are there again, or
+ * when it need not wait for that (backlog.c).
  *
  * When it fails.  ENODEV: unmounted, the reactor stops.  A reply that the
  * kernel does not want (ENOENT: the caller was killed) undoes what the kernel
@@ -242,9 +243,20 @@ static bool take_rx(struct fs *fs)
 }
 
 /* Both things that a message needs. */
-static bool have_room(struct fs *fs)
+bool fuse_io_has_room(struct fs *fs)
 {
-	return take_object(fs) && take_rx(fs);
+	bool has_object = take_object(fs), has_rx = take_rx(fs);
+
+	return has_object && has_rx;
+}
+
+/* Or it may wait for them here. */
+static bool may_read(struct fs *fs)
+{
+	bool has_room = fuse_io_has_room(fs);
+
+	return !fs->is_draining && ((has_room && fs->backlog.count == 0) ||
+				    backlog_is_open(fs));
 }
 
 static void pause_reading(struct fs *fs)
@@ -256,8 +268,7 @@ static void pause_reading(struct fs *fs)
 
 void fuse_io_resume(struct fs *fs)
 {
-	if (!fs->is_reading_paused || fs->is_draining || fs->fuse_fd < 0 ||
-	    !have_room(fs))
+	if (!fs->is_reading_paused || fs->fuse_fd < 0 || !may_read(fs))
 		return;
 	fs->is_reading_paused = false;
 	if (rf_watch_start(fs->reactor, &fs->fuse_watch, fs->fuse_fd, EPOLLIN))
@@ -282,16 +293,26 @@ static void tell_ready(struct fs *fs)
 		ready(fs->ready_context);
 }
 
+void fuse_io_deliver(struct fs *fs, const void *message, size_t size,
+		     uint64_t read_ns)
+{
+	const struct fuse_buf buf = { .mem = (void *)message, .size = size };
+
+	fs->message = message;
+	fs->read_ns = read_ns;
+	fuse_session_process_buf(fs->session, &buf);
+	fs->message = NULL;
+}
+
 void fuse_io_replay_init(struct fs *fs)
 {
 	struct keep *keep = fs->keep;
 	uint8_t message[KEEP_INIT_MAX] __attribute__((aligned(8)));
-	struct fuse_buf buf = { .mem = message, .size = keep->init_size };
 	const struct fuse_in_header *in = (const void *)message;
 
 	memcpy(message, keep->init, sizeof(message));
 	fs->init_unique = in->unique;
-	fuse_session_process_buf(fs->session, &buf);
+	fuse_io_deliver(fs, message, keep->init_size, 0);
 }
 
 /* One message.  False: there is none, or no room for one. */
@@ -300,11 +321,13 @@ static bool receive(struct fs *fs)
 	struct fuse_buf buf = { 0 };
 	int got;
 
-	if (fs->is_draining || !have_room(fs)) {
+	if (may_read(fs))
+		buf.mem = fs->rx ? fs->rx->mem + FUSE_MESSAGE_AT :
+				   backlog_rx(fs);
+	if (!buf.mem) {
 		pause_reading(fs);
 		return false;
 	}
-	buf.mem = fs->rx->mem + FUSE_MESSAGE_AT;
 	got = fuse_session_receive_buf(fs->session, &buf);
 	if (got == -EAGAIN && fs->is_taking_over)
 		successor_read(fs, NULL);
@@ -320,7 +343,9 @@ static bool receive(struct fs *fs)
 	}
 	if (fs->is_taking_over)
 		successor_read(fs, buf.mem);
-	fuse_session_process_buf(fs->session, &buf);
+	if (!backlog_takes(fs, buf.mem, (size_t)got))
+		fuse_io_deliver(fs, buf.mem, (size_t)got,
+				rf_reactor_now_ns(fs->reactor));
 	if (fs->init_was_answered)
 		tell_ready(fs);
 	return true;
@@ -344,7 +369,7 @@ void fuse_io_read_all(struct fs *fs)
 
 const struct fuse_in_header *fuse_io_header(const struct fs *fs)
 {
-	return (const void *)(fs->rx->mem + FUSE_MESSAGE_AT);
+	return (const void *)fs->message;
 }
 
 const void *fuse_io_raw(const struct fs *fs)

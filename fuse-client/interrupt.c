@@ -27,8 +27,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* True if the thread has a SIGKILL pending, or is gone. */
-static bool is_dying(pid_t thread)
+bool interrupt_is_dying(pid_t thread)
 {
 	char path[32], text[4096], *at;
 	ssize_t got;
@@ -87,7 +86,7 @@ static bool may_end(const struct request *r)
 	if (r->was_interrupted && waits_for_lock &&
 	    (fs->is_away || age_ns / 1000000 >= LOCAL_ANSWER_MS))
 		return true;
-	return is_dying(r->who.pid);
+	return interrupt_is_dying(r->who.pid);
 }
 
 static void end_if_dying(struct request *r)

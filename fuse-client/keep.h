@@ -30,7 +30,7 @@
 #include "libproto/rpc.h"
 
 /* Change it with any change below, or in what it is made of. */
-enum { KEEP_VERSION = 2 };
+enum { KEEP_VERSION = 3 };
 
 enum {
 	KEEP_REQUESTS = 512,
@@ -123,6 +123,8 @@ struct keep {
 	/* all along */
 	uint32_t generation;		/* of the session */
 	uint32_t grant_ms;		/* a grant's term; 0: it has none */
+	struct rf_statfs_results statfs;	/* the last answer, if has_statfs */
+	uint32_t has_statfs;
 	uint64_t lock_events_seen;
 	struct rf_client_kept session;
 	struct keep_request requests[KEEP_REQUESTS];

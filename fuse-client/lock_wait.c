@@ -471,6 +471,11 @@ static struct lock_wait *find_unique(const struct fs *fs, uint64_t unique)
 	return NULL;
 }
 
+bool lock_wait_has(const struct fs *fs, uint64_t unique)
+{
+	return find_unique(fs, unique) != NULL;
+}
+
 bool lock_wait_goes_on(struct request *r)
 {
 	struct lock_wait *wait = find_unique(r->fs, r->unique);

@@ -121,9 +121,27 @@ void once_arrived(struct request *r, const struct fuse_in_header *in)
 
 	r->unique = in->unique & ~KEEP_RESENT;
 	r->is_resent = is_resent && r->fs->is_taking_over;
-	r->is_late = is_resent && !r->is_resent;
+	r->is_late = is_resent && !r->is_resent && !r->fs->was_not_begun;
 	if (r->is_resent)
 		claim(r, 0);
+}
+
+bool once_has(const struct fs *fs, uint64_t unique)
+{
+	for (unsigned int i = 0; i < KEEP_REQUESTS; i++)
+		if (fs->once.is_old[i] &&
+		    fs->keep->requests[i].unique == unique)
+			return true;
+	return false;
+}
+
+unsigned int once_old(const struct fs *fs)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < KEEP_REQUESTS; i++)
+		count += fs->once.is_old[i] && fs->keep->requests[i].part == 0;
+	return count;
 }
 
 void once_over(struct fs *fs)
@@ -170,7 +188,7 @@ bool once_submit(struct request *r)
 {
 	if (r->unique == 0 || !r->changes)
 		return false;
-	/* There was no room to read it in time. */
+	/* It may have been begun, and was not read in time. */
 	if (r->is_late) {
 		request_set_state(r, REQUEST_WORKING);
 		request_fail(r, -EIO);

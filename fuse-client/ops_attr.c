@@ -162,7 +162,7 @@ static void do_setattr(fuse_req_t fuse, fuse_ino_t nodeid, struct stat *attr,
 
 static void reply_statfs(struct request *r)
 {
-	const struct rf_statfs_results *in = &r->fs->last_statfs;
+	const struct rf_statfs_results *in = &r->fs->keep->statfs;
 	struct statvfs out = { 0 };
 	fuse_req_t fuse = request_fuse(r);
 
@@ -180,7 +180,7 @@ static void reply_statfs(struct request *r)
 /* What we were told last. */
 static void reply_old_statfs(struct request *r)
 {
-	if (r->fs->has_statfs)
+	if (r->fs->keep->has_statfs)
 		reply_statfs(r);
 	else
 		request_reply_err(r, -ETIMEDOUT);
@@ -195,8 +195,8 @@ static void statfs_answered(struct request *r, struct rf_dec *reply)
 		request_fail(r, err);
 		return;
 	}
-	r->fs->last_statfs = results.statfs;
-	r->fs->has_statfs = true;
+	r->fs->keep->statfs = results.statfs;
+	rf_store_kept(&r->fs->keep->has_statfs, 1);
 	reply_statfs(r);
 	request_end(r);
 }

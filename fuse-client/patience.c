@@ -73,6 +73,19 @@ static bool is_silent(const struct fs *fs)
 	return fs->is_silent && !rf_list_is_empty(&fs->in_flight);
 }
 
+bool patience_is_over(const struct fs *fs)
+{
+	const struct request *oldest;
+
+	if (fs->is_away)
+		return fs_away_ms(fs) >= LOCAL_ANSWER_MS;
+	if (rf_list_is_empty(&fs->in_flight))
+		return false;
+	oldest = rf_container_of(fs->in_flight.next, struct request, age_link);
+	return ms_since(fs, rf_max_u64(oldest->started_ns, fs->heard_ns)) >=
+	       LOCAL_ANSWER_MS;
+}
+
 void patience_call(struct request *r, const struct rf_args *args,
 		   answered_fn answered, request_fn local)
 {
@@ -96,7 +109,8 @@ static void check_request(struct request *r)
 	if (r->answer_locally && age_ms >= LOCAL_ANSWER_MS) {
 		answer_locally(r);
 		request_abandon(r, 0);
-	} else if (fs->options.is_soft && age_ms >= fs->options.timeo_ms) {
+	} else if (fs->options.is_soft &&
+		   ms_since(fs, r->read_ns) >= fs->options.timeo_ms) {
 		fs->stats.given_up++;
 		request_abandon(r, -EIO);
 	} else if (r->was_killed && !fs->is_away && age_ms >= KILLED_MS) {
@@ -117,6 +131,7 @@ static void check(struct rf_timer *timer)
 		check_request(&fs->requests[i]);
 	interrupts_check(fs, fs->is_away || fs->is_reading_paused);
 	lock_waits_check(fs);
+	backlog_check(fs);
 	patience_start(fs);
 }
 

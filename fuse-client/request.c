@@ -141,6 +141,7 @@ struct request *request_take(fuse_req_t fuse, fuse_ino_t nodeid)
 	r->fuse = fuse;
 	r->who = *fuse_req_ctx(fuse);
 	r->arrived = ++fs->ticks;
+	r->read_ns = fs->read_ns;
 	r->arrived_ns = rf_reactor_now_ns(fs->reactor);
 	r->generation = fs->generation;
 	request_set_state(r, REQUEST_WORKING);
@@ -404,6 +405,7 @@ static void call_done(struct rf_call *call, int err, struct rf_dec *reply)
 		request_fail(r, -EIO);
 	} else {
 		r->fs->is_silent = false;
+		r->fs->heard_ns = rf_reactor_now_ns(r->fs->reactor);
 		r->answered(r, reply);
 		/* Its slot is the next one's when this returns. */
 		if (kept && r->kept == kept && r->state == REQUEST_INVALIDATING)

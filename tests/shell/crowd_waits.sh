@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Hundreds of programs wait for a server that says nothing, with writes that take all
+# buffers: df, stat and umount answer, whoever is killed ends, also under another
+# daemon; and when the server is back each is served.
+. "$(dirname "$0")/lib.sh"
+
+readers=${SMALL:+160}
+readers=${readers:-300}
+writers=40
+M=$T/mnt
+start_server
+LISTEN=$ADDRESS
+mount_at "$M" memory=16M
+printf text >"$M/file"
+head -c 1M /dev/urandom >"$T/block"
+stat -f "$M" >/dev/null
+
+has_ended() { # a zombie has
+	local state
+	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
+	[ -z "$state" ] || [[ $state == [ZX] ]]
+}
+# So many wait, of whom 128 have a request.
+crowd_is() {
+	local room
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'wait for room'
+	room=$(sed -n 's/.*wait for room \([0-9]*\) .*/\1/p' <<<"$figures")
+	[ "${room:-0}" -ge $(($1 - 128)) ]
+}
+looks_answer() {
+	timeout 30 df "$M" >"$T/df" || fail "df failed or hung: $?"
+	grep -q "$M" "$T/df"
+	timeout 30 stat -c %F "$M" >"$T/stat" || fail "stat hung"
+	equal "$(cat "$T/stat")" directory "the root"
+}
+is_lost() {
+	[ "$(grep -c 'lost the server' "$T/mnt.log")" -ge "$1" ]
+}
+crowd=()
+start_readers() {
+	local i
+	for ((i = 0; i < readers; i++)); do
+		cat "$M/file" >"$T/read.$i" 2>/dev/null &
+		crowd+=($!)
+	done
+	PIDS+=("${crowd[@]}")
+}
+kill_and_see() { # PID...
+	local pid
+	kill -KILL "$@"
+	for pid; do
+		wait_until "the end of killed process $pid" has_ended "$pid"
+	done
+}
+
+fds=()
+for ((i = 0; i < writers; i++)); do
+	exec {fd}>"$M/written.$i"
+	fds+=("$fd")
+done
+
+# ---- it is there, and says nothing ------------------------------------------------
+
+kill -STOP "$SERVER_PID"
+writing=()
+for ((i = 0; i < writers; i++)); do
+	dd if="$T/block" bs=1M count=1 status=none >&"${fds[$i]}" &
+	writing+=($!)
+done
+PIDS+=("${writing[@]}")
+start_readers
+wait_until "the crowd" crowd_is $((readers + writers))
+looks_answer
+# The last ones that came, and one that has a buffer to write.
+kill_and_see "${crowd[@]: -10}"
+kill_and_see "${writing[$((writers - 1))]}"
+say "ok: the server is silent"
+
+# ---- it is gone ---------------------------------------------------------------------
+
+kill_server
+wait_until "the loss" is_lost 1
+looks_answer
+kill_and_see "${crowd[@]:readers-20:10}"
+left=$((readers - 20 + writers - 1))
+wait_until "those that are left" crowd_is $left
+say "ok: the server is gone"
+
+# ---- so is the daemon -----------------------------------------------------------------
+
+killed=$(daemon_of "$CLIENT_PID")
+kill -KILL "$killed"
+wait_until "another daemon" is_another "$killed"
+wait_until "the crowd, in another daemon" crowd_is $left
+looks_answer
+kill_and_see "${crowd[@]:readers-30:10}"
+say "ok: another daemon"
+
+# ---- it is back -------------------------------------------------------------------------
+
+start_server --listen "$LISTEN"
+for ((i = 0; i < readers - 30; i++)); do
+	wait_for_end "${crowd[$i]}" || fail "reader $i failed: $?"
+	equal "$(cat "$T/read.$i")" text "what reader $i has read"
+done
+for ((i = 0; i < writers - 1; i++)); do
+	wait_for_end "${writing[$i]}" || fail "writer $i failed: $?"
+	cmp "$T/block" "$M/written.$i"
+done
+for fd in "${fds[@]}"; do
+	exec {fd}>&-
+done
+wait_until "room again" crowd_is 0
+say "ok: the server is back"
+
+# ---- by force -------------------------------------------------------------------------------
+
+losses=$(grep -c 'lost the server' "$T/mnt.log")
+kill_server
+wait_until "the loss" is_lost $((losses + 1))
+crowd=()
+start_readers
+wait_until "the crowd" crowd_is "$readers"
+timeout 30 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed or hung: $?"
+for pid in "${crowd[@]}"; do
+	wait_until "the end of a reader" has_ended "$pid"
+done
+status=0
+wait_for_end "$CLIENT_PID" || status=$?
+[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+say "ok: unmounted by force"
