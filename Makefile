@@ -78,7 +78,8 @@ CLIENT_A := $(BUILD)/libclient.a
 # tests/tools/NAME.c are plain programs; tests/fuzz/NAME.c are libFuzzer targets.
 UNIT_SRC := $(wildcard tests/unit/*.c tests/fabric/*.c)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
-COMMON_OBJ := $(call obj,$(wildcard tests/common/*.c))
+COMMON_OBJ := $(call obj,$(filter-out tests/common/kernel_rig.c,\
+	$(wildcard tests/common/*.c)))
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/tools/*.c tests/bench/*.c))
 # The one that has the server's store in it.
 FILL_STORE := $(BUILD)/tests/bench/fill_store
@@ -116,10 +117,10 @@ $(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
-# The one that has a whole client in it, beside which no server fits.
-WHOLE_CLIENT := $(BUILD)/tests/unit/client_crash
-$(WHOLE_CLIENT): %: %.o $(call obj,tests/common/sanitizers.c \
-		tests/common/scratch.c) $(CLIENT_A) $(LIB_A)
+# Those that have a whole client in them, beside which no server fits.
+WHOLE_CLIENT := $(patsubst %,$(BUILD)/tests/unit/%,client_crash client_states)
+$(WHOLE_CLIENT): %: %.o $(call obj,$(patsubst %,tests/common/%.c,\
+		sanitizers scratch kernel_rig)) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)
 	$(Q)$(CC) $(TEST_LDFLAGS) -o $@ $^ $(TEST_LIBS)
 
@@ -137,7 +138,7 @@ $(BUILD)/%.so: %.c
 
 # Allocations of our own code fail there.
 $(BUILD)/tests/unit/server_memory: \
-	TEST_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc
+	TEST_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 $(FILL_STORE): %: %.o $(SERVER_A) $(LIB_A)
 	$(call say,LD)
