@@ -956,20 +956,13 @@ static void duplicate_sent(struct rf_op *op, int status)
 	free(twin);
 }
 
-bool fop_duplicate(struct fop *fop)
+bool fclient_duplicate(struct fclient *client, const struct rf_call *call)
 {
-	struct srig *rig = fop->client->base.rig;
-	const struct rf_call *call = fop->call ? &fop->call->call : NULL;
-	struct duplicate *twin;
+	struct srig *rig = client->base.rig;
+	struct duplicate *twin = calloc(1, sizeof(*twin));
 	struct rf_sge sge = { NULL, 0, rig->mr };
 	struct rf_work work = { .code = RF_SEND, .sge = &sge, .sge_count = 1 };
 
-	/* Seq 0: it has no slot yet. */
-	if (fop->state != FOP_RUNS || fop->call->done || call->seq == 0 ||
-	    fop->connection != fop->client->connection ||
-	    fop->client->phase == FC_AWAY)
-		return false;
-	twin = calloc(1, sizeof(*twin));
 	twin->op.done = duplicate_sent;
 	twin->buf = rf_pool_get(rig->pool, call->msg->size);
 	cr_assert_not_null(twin->buf);
@@ -977,10 +970,22 @@ bool fop_duplicate(struct fop *fop)
 	sge.addr = twin->buf->mem;
 	sge.size = call->msg_size;
 	work.op = &twin->op;
-	if (rf_client_post(fop->client->base.client, &work, 1) == 0)
+	if (rf_client_post(client->base.client, &work, 1) == 0)
 		return true;
 	duplicate_sent(&twin->op, 0);
 	return false;
+}
+
+bool fop_duplicate(struct fop *fop)
+{
+	const struct rf_call *call = fop->call ? &fop->call->call : NULL;
+
+	/* Seq 0: it has no slot yet. */
+	if (fop->state != FOP_RUNS || fop->call->done || call->seq == 0 ||
+	    fop->connection != fop->client->connection ||
+	    fop->client->phase == FC_AWAY)
+		return false;
+	return fclient_duplicate(fop->client, call);
 }
 
 /* ---- in words ----------------------------------------------------------- */

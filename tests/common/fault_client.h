@@ -135,6 +135,8 @@ rf_handle_t fop_handle(const struct fop *fop);
 /* Send the request that it has in flight once more, under its number.  False if
  * there is none. */
 bool fop_duplicate(struct fop *fop);
+/* The same of any call that has been sent. */
+bool fclient_duplicate(struct fclient *client, const struct rf_call *call);
 
 /* Inodes in the order in which they were met. */
 enum { FC_ALIASES_MAX = 4096 };

@@ -10,6 +10,7 @@
 #include "tests/common/fault_client.h"
 
 #include "libproto/loop.h"
+#include "libproto/rpc_impl.h"
 #include "storage-server/store_impl.h"
 
 #include <stdio.h>
@@ -428,7 +429,7 @@ static void restart(void)
 }
 
 /* The request is on its way, and nothing of it has arrived. */
-static void strike(struct fop *fop, enum fault fault)
+static void strike(const struct rf_call *call, enum fault fault)
 {
 	switch (fault) {
 	case DROP_REQUEST:
@@ -440,7 +441,7 @@ static void strike(struct fop *fop, enum fault fault)
 		cut();
 		break;
 	case TWICE:
-		cr_assert(fop_duplicate(fop));
+		cr_assert(fclient_duplicate(&client, call));
 		break;
 	case RESTART_UNSENT:
 		restart();
@@ -516,7 +517,7 @@ static char *run_cell(unsigned int number, enum fault fault)
 		turn();
 		requests_before = rig.server->figures.requests;
 	}
-	strike(fop, fault);
+	strike(&fop->call->call, fault);
 	while (!fop_is_done(fop))
 		turn();
 	if (fault == RESTART_ANSWERED)
@@ -594,7 +595,64 @@ FAULT(a_request_that_was_not_in_the_log_is_done_once, RESTART_UNWRITTEN)
 FAULT(a_request_that_was_in_the_log_is_done_once, RESTART_WRITTEN)
 FAULT(a_request_that_was_answered_stays_done, RESTART_ANSWERED)
 
-/* But BYE, which ends the session that it would be compared in. */
+/* ---- BYE ---------------------------------------------------------------- */
+
+static void nothing_is_left(void)
+{
+	struct store_stats stats;
+
+	srig_until(&rig, rf_list_is_empty(&rig.server->sessions));
+	store_stats(rig.server->store, &stats);
+	cr_assert_eq(stats.orphans, 0);
+	cr_assert_eq(store_open_count(rig.server->store, scene.file.inode), 0);
+	cr_assert_eq(rig.server->locks.ranges.count, 0);
+}
+
+/* It ends the session that others would be compared in. */
+static void say_bye(enum fault fault)
+{
+	struct rf_lock_args lock = { .open = scene.big_open, .owner = 9,
+				     .flags = RF_LOCK_EXCLUSIVE, .end = 9 };
+
+	must_only(&scene.dir, (struct rf_args){
+		.code = RF_OP_UNLINK, .unlink = { sname("file") } });
+	must_only(&scene.big, (struct rf_args){ .code = RF_OP_LOCK,
+						.lock = lock });
+	requests_before = rig.server->figures.requests;
+	rf_client_bye(client.base.client);
+	cr_assert_eq(client.base.client->state, RF_CLIENT_LEAVING);
+	strike(&client.base.client->own_call, fault);
+	while (!client.base.closed)
+		cr_assert(srig_turn(&rig), "nothing is left to happen");
+	if (fault == RESTART_ANSWERED)
+		restart();
+}
+
+/* At once if the server has had it, else when the lease is over. */
+Test(server_faults, bye_ends_all_of_it_whatever_comes)
+{
+	spattern(bytes, sizeof(bytes), 1);
+	for (enum fault fault = NO_FAULT; fault < FAULTS; fault++) {
+		printf("%s\n", fault_names[fault]);
+		fflush(stdout);
+		srig_open(&rig, "loop-virtual");
+		fclient_open(&rig, &client);
+		set_scene(0);
+		say_bye(fault);
+		if (fault == NO_FAULT || fault == DROP_REPLY || fault == TWICE)
+			cr_assert_eq(rig.server->figures.lost, 0);
+		nothing_is_left();
+		restart();
+		cr_assert(rf_list_is_empty(&rig.server->sessions),
+			  "a session that has ended is back");
+		nothing_is_left();
+		free(client.call);
+		free(client.events);
+		srig_close(&rig);
+	}
+}
+
+/* BYE has a test of its own; USE is in front of all. */
 Test(server_faults, all_operations_are_tried)
 {
 	bool is_tried[64] = { [RF_OP_BYE] = true, [RF_OP_USE] = true };
