@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server_memory.c - there is no memory: at the start, and when a client comes
+ * server_memory.c - there is no memory: at the start, when a client comes, and in
+ * the middle of its requests
  *
  * Each allocation of our own code in turn fails, once.  The program is linked with
- * --wrap=malloc and --wrap=calloc (Makefile), so libraries have what they ask for.
+ * --wrap=malloc and the like (Makefile), so libraries have what they ask for.
  */
 #include "tests/common/server_rig.h"
 
@@ -40,6 +41,13 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
 	return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+	return fails() ? NULL : __real_realloc(old, size);
 }
 
 static struct srig rig;
@@ -97,4 +105,140 @@ Test(server_memory, a_client_for_whom_there_is_no_memory_harms_nobody)
 	cr_assert_not(has_failed);
 	sclient_bye(&good);
 	srig_close(&rig);
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+enum {
+	SIZE = 3000,		/* inside a message: the rig allocates for others */
+	GROUPS = 100,
+	OPENS = 200,		/* more than a table begins with */
+	LARGE = 3500,
+};
+
+static struct scall call;
+static uint8_t data[LARGE], out[LARGE];
+
+/* It was done, or for want of memory it was not. */
+static bool was_done(unsigned int status)
+{
+	cr_assert(status == RF_ST_OK || status == RF_ST_NOMEM ||
+		  status == RF_ST_NOLCK || status == RF_ST_IO, "%s",
+		  rf_status_name(status));
+	return status == RF_ST_OK;
+}
+
+#define DO(on, ...) was_done(SRUN(client, &call, 1, &(on), __VA_ARGS__))
+
+struct outcome {
+	bool has_folder, has_file, is_written, has_value;
+	rf_handle_t file;
+};
+
+static void lock(struct sclient *client, const rf_handle_t *file,
+		 uint32_t open)
+{
+	if (!DO(*file, { .code = RF_OP_LOCK, .lock = {
+		    .open = open, .owner = 1, .end = 9,
+		    .flags = RF_LOCK_EXCLUSIVE } }))
+		return;
+	if (DO(*file, { .code = RF_OP_LOCK, .lock = {
+		    .open = open, .owner = 2, .wait = 5, .end = 9,
+		    .flags = RF_LOCK_EXCLUSIVE | RF_LOCK_WAIT } }))
+		DO(*file, { .code = RF_OP_CANCEL_LOCK,
+			    .cancel_lock = { 5 } });
+	DO(*file, { .code = RF_OP_UNLOCK, .unlock = { 1, 0, 0, 9 } });
+}
+
+/* One of each kind that may need memory. */
+static struct outcome run_requests(struct sclient *client)
+{
+	static uint32_t groups[GROUPS], opens[OPENS];
+	struct outcome is = { 0 };
+	unsigned int count = 0;
+
+	DO(client->root, { .code = RF_OP_IDENTITY, .identity = {
+		7, 1000, 1000, { groups, sizeof(groups) } } });
+	is.has_folder = DO(client->root, { .code = RF_OP_MKDIR, .mkdir = {
+		sname("sub"), 0755, 0 } });
+	is.has_file = DO(client->root, { .code = RF_OP_CREATE, .create = {
+		sname("file"), 0644, RF_OPEN_READ | RF_OPEN_WRITE, 0 } });
+	if (!is.has_file)
+		return is;
+	is.file = SRES(&call, 0, create).handle;
+	opens[count++] = SRES(&call, 0, create).open;
+	is.is_written = DO(is.file, { .code = RF_OP_WRITE, .write = {
+		.open = opens[0], .data = { data, SIZE } } });
+	is.has_value = DO(is.file, { .code = RF_OP_SETXATTR, .setxattr = {
+		.name = sname("user.a"), .data = { data, LARGE } } });
+	while (count < OPENS) {
+		if (DO(is.file, { .code = RF_OP_OPEN,
+				  .open = { RF_OPEN_READ } }))
+			opens[count++] = SRES(&call, 0, open).open;
+	}
+	lock(client, &is.file, opens[0]);
+	DO(is.file, { .code = RF_OP_FSYNC, .fsync = { opens[0], 0 } });
+	while (count > 0)
+		cr_assert(DO(is.file, { .code = RF_OP_RELEASE,
+					.release = { opens[--count] } }));
+	return is;
+}
+
+#define IS_THERE(what) \
+	(SRUN(client, &call, 1, &client->root, { .code = RF_OP_LOOKUP, \
+		.lookup = { sname(what) } }) == RF_ST_OK)
+
+static void check_outcome(struct sclient *client, const struct outcome *is)
+{
+	uint32_t open;
+
+	cr_assert_eq(IS_THERE("sub"), is->has_folder);
+	cr_assert_eq(IS_THERE("file"), is->has_file);
+	if (!is->has_file)
+		return;
+	cr_assert(DO(is->file, { .code = RF_OP_OPEN,
+				 .open = { RF_OPEN_READ } }));
+	open = SRES(&call, 0, open).open;
+	cr_assert_eq(sread(client, &is->file, open, 0, SIZE, out),
+		     is->is_written ? SIZE : 0);
+	if (is->is_written)
+		cr_assert_arr_eq(out, data, SIZE);
+	cr_assert(DO(is->file, { .code = RF_OP_RELEASE,
+				 .release = { open } }));
+	cr_assert_eq(SRUN(client, &call, 1, &is->file, {
+			.code = RF_OP_GETXATTR,
+			.getxattr = { sname("user.a"), LARGE } }) == RF_ST_OK,
+		     is->has_value);
+}
+
+/* It says so and has not happened; all else goes on, and is there after a restart. */
+Test(server_memory, a_request_without_memory_fails_alone)
+{
+	struct sclient one, *client = &one;
+	unsigned int failed = 0;
+
+	spattern(data, sizeof(data), 1);
+	has_failed = true;
+	for (unsigned int i = 1; i < MOST && has_failed; i++) {
+		struct outcome is;
+
+		srig_open(&rig, "loop-virtual");
+		sclient_open(&rig, client, "data");
+		has_failed = false;
+		fail_in = i;
+		is = run_requests(client);
+		fail_in = 0;
+		failed += has_failed;
+		check_outcome(client, &is);
+		sclient_bye(client);
+		srig_stop(&rig);
+		srig_start(&rig);
+		sclient_open(&rig, client, "data");
+		check_outcome(client, &is);
+		sclient_bye(client);
+		srig_close(&rig);
+	}
+	printf("%u allocations failed\n", failed);
+	cr_assert_gt(failed, 3);
+	cr_assert_not(has_failed);
 }
