@@ -150,9 +150,8 @@ static void fill_hello(struct rf_hello *hello, const char *export)
 }
 
 /*
- * On an iWARP device this lasts as long as the kernel's TCP tries (FABRIC.md).  To
- * ask TCP first is no way out: a connection that ends before MPA has begun
- * makes siw's listener free itself twice when it is closed.
+ * TCP is not asked first whether anybody is there: a connection that ends before
+ * MPA has begun makes siw's listener free itself twice when it is closed.
  */
 static int say_hello(struct probe *probe, const struct doctor_path *path,
 		     const struct rf_key *key, uint32_t timeo_ms)

@@ -238,6 +238,7 @@ void verbs_ep_end(struct verbs_ep *ep, int reason)
 			ep->reason = reason;
 		return;
 	}
+	verbs_dial_stop(ep);
 	ep->reason = reason;
 	ep->base.is_closing = true;
 	ep->setup_deadline_ns = 0;
@@ -435,6 +436,8 @@ static int begin_connect(struct verbs_ep *ep)
 	put_private(fabric_of(ep), ep->base.pd, ep->hello, ep->hello_size, data,
 		    &param);
 	ep->state = VERBS_CONNECTING;
+	if (fabric_of(ep)->is_siw)
+		return verbs_dial_start(ep, &param);
 	return rdma_connect(ep->id, &param) ? -errno : 0;
 }
 
@@ -480,6 +483,7 @@ static unsigned int established(struct verbs_ep *ep,
 
 	if (ep->state != VERBS_CONNECTING && ep->state != VERBS_ACCEPTING)
 		return 0;
+	verbs_dial_finish(ep);
 	if (ep->state == VERBS_CONNECTING) {
 		hello = get_private(fabric_of(ep), param, &size);
 		get_probe(fabric_of(ep), param, &ep->probe_rkey,

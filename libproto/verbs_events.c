@@ -44,20 +44,20 @@ void verbs_events_wake(struct verbs_poller *poller)
 		RF_ASSERT(errno == EAGAIN);
 }
 
-/*
- * The device says why this endpoint is over; NULL: a queue pair that another
- * part of the program made.  [any]
- */
-static void tell(struct verbs_ep *ep, int reason)
+void verbs_events_tell(struct verbs_ep *ep, int reason)
 {
-	struct verbs_poller *poller;
+	struct verbs_poller *poller = poller_of(ep);
 
-	if (!ep)
-		return;
-	poller = poller_of(ep);
 	__atomic_store_n(&ep->told_reason, reason, __ATOMIC_RELAXED);
 	__atomic_store_n(&poller->is_told, true, __ATOMIC_RELEASE);
 	verbs_events_wake(poller);
+}
+
+/* NULL: a queue pair that another part of the program made.  [any] */
+static void tell(struct verbs_ep *ep, int reason)
+{
+	if (ep)
+		verbs_events_tell(ep, reason);
 }
 
 /* siw says this too when a connection ends under a work.  [any] */
@@ -235,7 +235,7 @@ unsigned int verbs_heed_device(struct verbs_poller *poller)
 			__atomic_exchange_n(&ep->told_reason, 0,
 					    __ATOMIC_RELAXED);
 
-		if (told == -EACCES)
+		if (told == -EACCES && ep->is_reported)
 			VERBS_COUNT(verbs_fabric_of(poller->base.fab),
 				    rights_refused, 1);
 		if (told)

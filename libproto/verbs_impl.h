@@ -8,6 +8,7 @@
  *	verbs_events.c   what the device says of itself
  *	verbs_gone.c     devices that are taken away
  *	verbs_cm.c       connecting, accepting, rejecting, closing (rdma_cm)
+ *	verbs_dial.c     connecting by a call that takes its time
  *	verbs_queue.c    work requests and completions
  *
  * Ownership.  A queue pair and its completion queue belong to one endpoint.  An
@@ -196,6 +197,7 @@ struct verbs_ep {
 	struct rf_list ready_link;
 	struct rf_list ending_link;
 	struct rf_list bound;		/* windows */
+	struct verbs_dial *dial;	/* NULL: no thread connects */
 	uint32_t inline_max;
 
 	struct verbs_work *works;	/* ring: send_depth, and a probe */
@@ -325,6 +327,9 @@ void verbs_take_device_event(const struct ibv_context *context,
  * of callbacks run. */
 unsigned int verbs_heed_device(struct verbs_poller *poller);
 
+/* The device, or its driver, says why ep is over.  [any] */
+void verbs_events_tell(struct verbs_ep *ep, int reason);
+
 /* ---- verbs_gone.c -------------------------------------------------------- */
 
 /* Give fabric the context of the device of this name, or of the first one; false:
@@ -385,6 +390,16 @@ void verbs_ep_deadlines(struct verbs_poller *poller);
 void verbs_listener_free(struct verbs_listener *listener);
 /* No endpoint is left. */
 void verbs_cm_fini(struct verbs_poller *poller);
+
+/* ---- verbs_dial.c -------------------------------------------------------- */
+
+/* rdma_connect() on a thread; what it says is told to ep.  Negative errno: there
+ * is no thread. */
+int verbs_dial_start(struct verbs_ep *ep, const struct rdma_conn_param *param);
+/* ep is connected: the thread ends by itself, now. */
+void verbs_dial_finish(struct verbs_ep *ep);
+/* If it is under way, interrupt it; it is over when this returns. */
+void verbs_dial_stop(struct verbs_ep *ep);
 
 /* ---- verbs_queue.c ------------------------------------------------------- */
 
