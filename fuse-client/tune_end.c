@@ -25,6 +25,7 @@ enum {
 	REJECT_UNKNOWN = 2,
 	CHAIN_FROM = 8,		/* depth, from which on works are chained */
 	CHAIN_SHARE = 4,	/* so many chains are in flight then */
+	RUNS_PER_CLOCK = 16,	/* while it spins */
 };
 
 /* With the version of what follows. */
@@ -124,32 +125,38 @@ static void take_remote(struct tune_end *end, const uint8_t *message,
 
 static void recv_done(struct rf_op *op, int status);
 
+static uint8_t *message_at(const struct tune_end *end, unsigned int i)
+{
+	return end->messages + (size_t)i * end->message_max;
+}
+
 static struct rf_recv make_recv(struct tune_end *end, unsigned int i)
 {
 	end->recv_ops[i].op.done = recv_done;
 	return (struct rf_recv){ &end->recv_ops[i].op, {
-		end->messages + (size_t)i * end->message_max,
-		end->message_max, end->messages_mr } };
+		message_at(end, i), end->message_max, end->messages_mr } };
 }
 
 static void recv_done(struct rf_op *op, int status)
 {
 	struct tune_end *end = op_of(op)->end;
 	unsigned int i = (unsigned int)(op_of(op) - end->recv_ops);
-	struct rf_recv recv = make_recv(end, i);
 	uint32_t size = op->size;
+	struct rf_recv recv;
 
 	if (status || end->err)
 		return;
 	if (!end->is_passive && !end->is_greeted)
-		take_remote(end, recv.sge.addr, size);
-	rf_ep_post_recv(end->ep, &recv);
+		take_remote(end, message_at(end, i), size);
 	end->came++;
+	/* The other Receive is for what the peer says to it. */
 	if (end->is_passive && !end->is_greeted)
 		lend(end);
 	else if (end->is_passive)
 		send_message(end, NULL, size);
 	end->is_greeted = true;
+	recv = make_recv(end, i);
+	rf_ep_post_recv(end->ep, &recv);
 }
 
 /* ---- a connection -------------------------------------------------------- */
@@ -260,10 +267,11 @@ static void wait_once(struct tune_end *end)
 
 	if (end->poll_us) {
 		end_ns = rf_now_ns() + end->poll_us * UINT64_C(1000);
-		do {
-			if (rf_poller_run(end->poller, BUDGET))
-				return;
-		} while (rf_now_ns() < end_ns);
+		do
+			for (unsigned int i = 0; i < RUNS_PER_CLOCK; i++)
+				if (rf_poller_run(end->poller, BUDGET))
+					return;
+		while (rf_now_ns() < end_ns);
 	}
 	rf_poller_wait(end->poller, BUDGET, -1);
 }

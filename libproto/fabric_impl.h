@@ -131,8 +131,7 @@ struct rf_window {
 struct rf_poller {
 	struct rf_fabric *fab;
 	uint32_t ops_max;
-	pthread_t owner;
-	bool owner_is_known;
+	const void *owner;		/* fabric.c; NULL: not known yet */
 	bool is_running;	/* inside rf_poller_run() */
 	void (*gone)(void *context);	/* NULL: nobody waits for it */
 	void *gone_context;

@@ -345,11 +345,9 @@ static void maybe_probe(struct verbs_ep *ep, uint64_t now_ns)
 
 void verbs_ep_deadlines(struct verbs_poller *poller)
 {
-	uint64_t now_ns = rf_now_ns();
+	uint64_t now_ns = poller->now_ns;
 	struct rf_list *pos;
 
-	if (now_ns < poller->nearest_ns)
-		return;
 	poller->nearest_ns = UINT64_MAX;
 	rf_list_for_each(pos, &poller->eps) {
 		struct verbs_ep *ep =
@@ -620,11 +618,14 @@ void verbs_listener_close(struct rf_listener *listener)
 {
 	struct verbs_listener *vl =
 		rf_container_of(listener, struct verbs_listener, base);
+	struct verbs_poller *vp =
+		rf_container_of(listener->poller, struct verbs_poller, base);
 
 	while (!rf_list_is_empty(&vl->incomings))
 		drop_incoming(rf_container_of(vl->incomings.next,
 					      struct verbs_incoming, link));
 	vl->is_closed = true;
+	vp->has_closed_listeners = true;
 	if (!listener->poller->is_running)
 		verbs_listener_free(vl);
 }

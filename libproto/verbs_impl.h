@@ -127,8 +127,11 @@ struct verbs_poller {
 	struct rf_list mute;		/* ids of ended ones: verbs_cm.c */
 	uint64_t mute_check_ns;
 	struct rf_list listeners;
+	bool has_closed_listeners;	/* freed after the run */
 	uint64_t nearest_ns;		/* no deadline comes before it */
-	unsigned int looks_skipped;	/* runs that left the descriptors alone */
+	unsigned int runs;		/* since the clock was read */
+	uint64_t now_ns;		/* as it said */
+	uint64_t look_ns;		/* when to look at the descriptors */
 	/*
 	 * The device's own events go to whoever reads them first; see
 	 * verbs_events.c.  [any]
@@ -146,7 +149,7 @@ struct verbs_listener {
 	void *context;
 	struct rf_list incomings;
 	struct rf_list link;
-	bool is_closed;			/* freed after the run */
+	bool is_closed;
 };
 
 struct verbs_incoming {
@@ -385,7 +388,7 @@ void verbs_ep_is_over(struct verbs_ep *ep, int reason);
 bool verbs_ep_is_quiet(const struct verbs_ep *ep);
 /* If it is quiet: closed(), and ep is gone.  True if so. */
 bool verbs_ep_finish(struct verbs_ep *ep);
-/* Heed those that are over; find the next one. */
+/* One may be over: heed those that are, find the next one. */
 void verbs_ep_deadlines(struct verbs_poller *poller);
 void verbs_listener_free(struct verbs_listener *listener);
 /* No endpoint is left. */

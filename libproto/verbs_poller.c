@@ -11,8 +11,10 @@
  * (ibv_req_notify_cq(3)), and if there is nothing the queue leaves the list.  So
  * a busy queue has few events and many completions for each.
  *
- * While queues are polled the descriptors are looked at in every
- * LOOKS_SKIPPED_MAX-th run, so that they don't starve.
+ * Who spins waits for what comes in a microsecond or two, and a look at a queue in
+ * memory is all that it should cost.  So while queues are polled the clock is read
+ * in every RUNS_PER_CLOCK-th run, and the kernel asked about the descriptors every
+ * LOOK_EVERY_NS.
  */
 #include "verbs_impl.h"
 
@@ -25,7 +27,8 @@
 
 enum {
 	WATCHED_FDS = 5,
-	LOOKS_SKIPPED_MAX = 16,
+	RUNS_PER_CLOCK = 16,
+	LOOK_EVERY_NS = 50000,
 };
 
 static int set_nonblocking(int fd)
@@ -194,10 +197,22 @@ static unsigned int run_queues(struct verbs_poller *poller, unsigned int budget)
 	struct rf_list *item;
 	unsigned int count = 0;
 
+	if (rf_list_is_empty(&poller->ready))
+		return 0;
+	/* Mostly there is one, and it stays. */
+	if (poller->ready.next == poller->ready.prev) {
+		struct verbs_ep *ep =
+			rf_container_of(poller->ready.next, struct verbs_ep,
+					ready_link);
+		bool left;
+
+		if (ep->state == VERBS_CONNECTED && !ep->is_armed)
+			return verbs_poll_queue(ep, budget, &left);
+	}
 	/* What becomes ready meanwhile has its turn in the next run. */
-	rf_list_init(&turn);
-	while ((item = rf_list_pop(&poller->ready)))
-		rf_list_push(&turn, item);
+	turn = poller->ready;
+	turn.next->prev = turn.prev->next = &turn;
+	rf_list_init(&poller->ready);
 	while ((item = rf_list_pop(&turn))) {
 		struct verbs_ep *ep =
 			rf_container_of(item, struct verbs_ep, ready_link);
@@ -235,6 +250,7 @@ static void free_closed_listeners(struct verbs_poller *poller)
 {
 	struct rf_list *pos = poller->listeners.next;
 
+	poller->has_closed_listeners = false;
 	while (pos != &poller->listeners) {
 		struct verbs_listener *listener =
 			rf_container_of(pos, struct verbs_listener, link);
@@ -252,7 +268,7 @@ static unsigned int look(struct verbs_poller *poller, unsigned int budget)
 	unsigned int count = 0;
 	int ready, ran;
 
-	poller->looks_skipped = 0;
+	poller->look_ns = poller->now_ns + LOOK_EVERY_NS;
 	ready = epoll_wait(poller->epoll_fd, events, WATCHED_FDS, 0);
 	for (int i = 0; i < ready; i++) {
 		int fd = events[i].data.fd;
@@ -277,16 +293,23 @@ unsigned int verbs_poller_run(struct rf_poller *poller, unsigned int budget)
 {
 	struct verbs_poller *vp =
 		rf_container_of(poller, struct verbs_poller, base);
+	bool is_idle = rf_list_is_empty(&vp->ready);
 	unsigned int count = 0;
 
-	if (rf_list_is_empty(&vp->ready) ||
-	    vp->looks_skipped++ >= LOOKS_SKIPPED_MAX)
-		count = look(vp, budget);
+	if (is_idle || ++vp->runs >= RUNS_PER_CLOCK) {
+		vp->runs = 0;
+		vp->now_ns = rf_now_ns();
+		if (is_idle || vp->now_ns >= vp->look_ns)
+			count = look(vp, budget);
+	}
 	if (count < budget)
 		count += run_queues(vp, budget - count);
-	verbs_ep_deadlines(vp);
-	count += finish_ended(vp);
-	free_closed_listeners(vp);
+	if (vp->now_ns >= vp->nearest_ns)
+		verbs_ep_deadlines(vp);
+	if (!rf_list_is_empty(&vp->ending))
+		count += finish_ended(vp);
+	if (vp->has_closed_listeners)
+		free_closed_listeners(vp);
 	return count;
 }
 

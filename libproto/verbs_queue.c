@@ -243,12 +243,19 @@ static int fill_work(struct verbs_ep *ep, const struct rf_work *work,
 {
 	struct verbs_work *out = work_at(ep, position);
 
-	*out = (struct verbs_work){
-		.op = work->op,
-		.window = work->window,
-		.code = work->code,
-	};
+	/*
+	 * What belongs to other opcodes stays: to clear 300 bytes for each would
+	 * be dear.  But rxe looks whether a bind has immediate data.
+	 */
+	out->op = work->op;
+	out->window = work->window;
+	out->code = work->code;
+	out->is_probe = out->is_complete = false;
+	out->status = 0;
 	out->wr.wr_id = position & ep->work_mask;
+	out->wr.num_sge = 0;
+	out->wr.send_flags = 0;
+	out->wr.imm_data = 0;
 	if (work->flags & RF_FENCE)
 		out->wr.send_flags |= IBV_SEND_FENCE;
 	if (work->flags & RF_SOLICITED)
@@ -710,7 +717,7 @@ unsigned int verbs_poll_queue(struct verbs_ep *ep, unsigned int budget,
 		if (got > 0)
 			VERBS_COUNT(fabric_of(ep), completions, got);
 		if (got > 0 && ep->probe_deadline_ns)
-			ep->heard_ns = rf_now_ns();
+			ep->heard_ns = poller_of(ep)->now_ns;
 		for (int i = 0; i < got; i++)
 			count += completed(ep, &wc[i]);
 	} while (got == VERBS_POLL_BATCH && count < budget);

@@ -412,19 +412,20 @@ static void note_typical(struct row *row, uint64_t count)
 static void measure_send(uint32_t size)
 {
 	struct stopwatch watch;
-	uint64_t count = 0;
+	uint64_t count = 0, begin_ns, now_ns;
 
 	if (!is_wanted("SEND ping-pong"))
 		return;
 	check(tune_end_round_trip(&end, size), "message");
 	watch = stopwatch_start();
+	begin_ns = now_ns = watch.begin_ns;
 	while (options.trips ? count < options.trips :
-			       stopwatch_ns(&watch) < duration_ns()) {
-		uint64_t begin_ns = rf_now_ns();
-
+			       now_ns - watch.begin_ns < duration_ns()) {
 		check(tune_end_round_trip(&end, size), "message");
+		now_ns = rf_now_ns();
 		if (count < TRIPS_MAX)
-			trips_ns[count] = rf_now_ns() - begin_ns;
+			trips_ns[count] = now_ns - begin_ns;
+		begin_ns = now_ns;
 		count++;
 	}
 	add_row("SEND ping-pong", size, 1, count, &watch);
