@@ -92,15 +92,25 @@ static int reason_of_failure(struct couple *couple)
 	return couple->client.reason;
 }
 
-static void happens(struct rig *rig, struct ibv_async_event event)
+/* And is logged in these words. */
+static void happens(struct rig *rig, struct ibv_async_event event,
+		    const char *words)
 {
+	char text[1024] = "";
+	struct rf_log_capture capture = { .text = text,
+					  .room = sizeof(text) };
+
+	rf_log_capture(&capture);
 	verbs_take_device_event(fabric_of(&rig->a)->context, &event);
+	rf_log_capture(NULL);
+	cr_assert(strstr(text, words), "'%s' does not say '%s'", text, words);
 }
 
-static void port_event_happens(struct rig *rig, enum ibv_event_type type)
+static void port_event_happens(struct rig *rig, enum ibv_event_type type,
+			       const char *words)
 {
 	happens(rig, (struct ibv_async_event){ .element.port_num = 1,
-					       .event_type = type });
+					       .event_type = type }, words);
 }
 
 static struct rf_fabric_stats stats_of(const struct rig_node *node)
@@ -109,6 +119,59 @@ static struct rf_fabric_stats stats_of(const struct rig_node *node)
 
 	rf_fabric_stats(node->fab, &stats);
 	return stats;
+}
+
+/*
+ * What the device is asked to do: libibverbs calls its provider by these
+ * pointers.  Both ends of a rig have the same.
+ */
+static struct asked {
+	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			 struct ibv_send_wr **bad);
+	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad);
+	unsigned int doorbells, works, signalled, inlined;
+	unsigned int recv_doorbells, recvs;
+	struct ibv_moderate_cq moderate;
+} asked;
+
+static int note_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	asked.doorbells++;
+	for (const struct ibv_send_wr *at = wr; at; at = at->next) {
+		asked.works++;
+		asked.signalled += !!(at->send_flags & IBV_SEND_SIGNALED);
+		asked.inlined += !!(at->send_flags & IBV_SEND_INLINE);
+	}
+	return asked.post_send(qp, wr, bad);
+}
+
+static int note_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad)
+{
+	asked.recv_doorbells++;
+	for (const struct ibv_recv_wr *at = wr; at; at = at->next)
+		asked.recvs++;
+	return asked.post_recv(qp, wr, bad);
+}
+
+static void listen_in(const struct rig_node *node)
+{
+	struct ibv_context_ops *ops = &fabric_of(node)->context->ops;
+
+	asked = (struct asked){ .post_send = ops->post_send,
+				.post_recv = ops->post_recv };
+	ops->post_send = note_send;
+	ops->post_recv = note_recv;
+}
+
+static int note_moderation(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	(void)cq;
+	cr_assert_eq(attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+	asked.moderate = attr->moderate;
+	return 0;
 }
 #endif
 
@@ -203,6 +266,114 @@ CONFORMANCE_TEST(verbs_device, an_event_tells_of_all_that_gathered)
 	cr_assert_leq(after.cq_events - before.cq_events, BURST / 4,
 		      "%u events", (unsigned int)(after.cq_events -
 						  before.cq_events));
+	couple_close(&couple);
+#endif
+}
+
+CONFORMANCE_TEST(verbs_device, a_batch_is_one_chain_with_one_notice)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	struct rf_work works[BURST];
+	struct rf_sge pieces[BURST];
+	struct rig_op sent, came[BURST];
+	struct couple couple;
+
+	couple_open(&couple, fabric);
+	couple_join(&couple);
+	for (int i = 0; i < BURST; i++) {
+		rig_op_init(&came[i], &couple.server);
+		cr_assert_eq(rig_recv(&couple.server, &came[i], 4096, 64), 0);
+		pieces[i] = rig_sge(&couple.client, 0, 64);
+		works[i] = rig_work(RF_SEND, NULL, &pieces[i], 1);
+	}
+	rig_op_init(&sent, &couple.client);
+	works[BURST - 1].op = &sent.op;
+	listen_in(&couple.rig.a);
+	cr_assert_eq(rig_post(&couple.client, works, BURST), 0);
+	cr_assert_eq(asked.doorbells, 1);
+	cr_assert_eq(asked.works, BURST);
+	/* One quarter of the queue, at which one is due, is as long. */
+	cr_assert_leq(asked.signalled, 2);
+	rig_until(&couple.rig, sent.done_count && came[BURST - 1].done_count);
+	couple_close(&couple);
+#endif
+}
+
+CONFORMANCE_TEST(verbs_device, what_the_device_takes_inline_goes_inline)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	struct couple couple;
+	uint32_t most;
+
+	couple_open(&couple, fabric);
+	couple_join(&couple);
+	most = verbs_ep_of(couple.client.ep)->inline_max;
+	cr_assert_geq(most, 32);
+	listen_in(&couple.rig.a);
+	for (uint32_t size = most; size <= most + 1; size++) {
+		struct rig_op sent, came;
+
+		rig_op_init(&sent, &couple.client);
+		rig_op_init(&came, &couple.server);
+		rig_fill(&couple.rig.a, 0, size, size);
+		cr_assert_eq(rig_recv(&couple.server, &came, 4096, size), 0);
+		cr_assert_eq(rig_send(&couple.client, &sent, 0, size), 0);
+		cr_assert_eq(asked.inlined, 1);
+		rig_until(&couple.rig, sent.done_count && came.done_count);
+		cr_assert(rig_holds(&couple.rig.b, 4096, size, size));
+	}
+	couple_close(&couple);
+#endif
+}
+
+CONFORMANCE_TEST(verbs_device, the_receives_of_an_accept_are_one_chain)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	struct rig_op came[BURST];
+	struct rf_recv recvs[BURST];
+	struct couple couple;
+
+	couple_open(&couple, fabric);
+	rig_end_init(&couple.client, &couple.rig.a);
+	rig_end_init(&couple.server, &couple.rig.b);
+	for (int i = 0; i < BURST; i++) {
+		rig_op_init(&came[i], &couple.server);
+		recvs[i] = (struct rf_recv){ &came[i].op,
+			rig_sge(&couple.server, (size_t)i * 64, 64) };
+	}
+	couple.server.recvs = recvs;
+	couple.server.recv_count = BURST;
+	listen_in(&couple.rig.b);
+	rig_join_quietly(&couple.rig, &couple.client, &couple.server);
+	cr_assert_eq(asked.recv_doorbells, 1);
+	cr_assert_eq(asked.recvs, BURST);
+	couple_close(&couple);
+#endif
+}
+
+/* None of the devices here moderates: it is told that this one does. */
+CONFORMANCE_TEST(verbs_device, events_are_moderated_as_configured)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	struct rf_tuning tuning = RF_TUNING_DEFAULT;
+	struct verbs_context *provider;
+	struct couple couple;
+
+	couple_open(&couple, fabric);
+	provider = verbs_get_ctx(fabric_of(&couple.rig.a)->context);
+	cr_assert(provider);
+	provider->modify_cq = note_moderation;
+	fabric_of(&couple.rig.a)->base.traits.moderates_events = true;
+	tuning.cq_count = 7;
+	tuning.cq_us = 3;
+	cr_assert_eq(rf_fabric_tune(couple.rig.a.fab, &tuning), 0);
+	couple_join(&couple);
+	cr_assert_eq(asked.moderate.cq_count, 7);
+	cr_assert_eq(asked.moderate.cq_period, 3);
 	couple_close(&couple);
 #endif
 }
@@ -303,11 +474,16 @@ CONFORMANCE_TEST(verbs_device, what_happens_to_a_port_ends_nothing)
 
 	couple_open(&couple, fabric);
 	couple_join(&couple);
-	port_event_happens(&couple.rig, IBV_EVENT_PORT_ERR);
-	port_event_happens(&couple.rig, IBV_EVENT_PORT_ACTIVE);
-	port_event_happens(&couple.rig, IBV_EVENT_GID_CHANGE);
-	port_event_happens(&couple.rig, IBV_EVENT_LID_CHANGE);
-	port_event_happens(&couple.rig, IBV_EVENT_SM_CHANGE);
+	port_event_happens(&couple.rig, IBV_EVENT_PORT_ERR,
+			   "port 1: the link is down");
+	port_event_happens(&couple.rig, IBV_EVENT_PORT_ACTIVE,
+			   "port 1: the link is up");
+	port_event_happens(&couple.rig, IBV_EVENT_GID_CHANGE,
+			   "its GIDs have changed");
+	port_event_happens(&couple.rig, IBV_EVENT_LID_CHANGE,
+			   "may be made again");
+	port_event_happens(&couple.rig, IBV_EVENT_SM_CHANGE,
+			   "may be made again");
 	rig_exchange(&couple.rig, &couple.client, &couple.server);
 	couple_close(&couple);
 #endif
@@ -323,7 +499,7 @@ CONFORMANCE_TEST(verbs_device, an_overrun_ends_its_connection_only)
 	couple_join(&couple);
 	happens(&couple.rig, (struct ibv_async_event){
 		.element.cq = verbs_ep_of(couple.client.ep)->cq,
-		.event_type = IBV_EVENT_CQ_ERR });
+		.event_type = IBV_EVENT_CQ_ERR }, "overran");
 	rig_until(&couple.rig, couple.client.closed && couple.server.closed);
 	cr_assert_eq(couple.client.reason, -EOVERFLOW);
 	cr_assert_eq(stats_of(&couple.rig.a).cq_overruns, 1);
@@ -342,7 +518,9 @@ CONFORMANCE_TEST(verbs_device, a_queue_pair_that_fails_ends_its_connection)
 	couple_join(&couple);
 	happens(&couple.rig, (struct ibv_async_event){
 		.element.qp = verbs_ep_of(couple.client.ep)->id->qp,
-		.event_type = IBV_EVENT_QP_FATAL });
+		.event_type = IBV_EVENT_QP_FATAL },
+		fabric_of(&couple.rig.a)->is_siw ? "" :
+						   "a queue pair failed");
 	rig_until(&couple.rig, couple.client.closed && couple.server.closed);
 	/* siw says so at each end of a connection under a work. */
 	cr_assert_eq(couple.client.reason, fabric_of(&couple.rig.a)->is_siw ?
@@ -360,7 +538,8 @@ CONFORMANCE_TEST(verbs_device, a_device_that_goes_takes_its_connections)
 	couple_open(&couple, fabric);
 	couple_join(&couple);
 	happens(&couple.rig, (struct ibv_async_event){
-		.event_type = IBV_EVENT_DEVICE_FATAL });
+		.event_type = IBV_EVENT_DEVICE_FATAL },
+		"the device was removed");
 	rig_until(&couple.rig, couple.client.closed && couple.server.closed);
 	cr_assert_eq(couple.client.reason, -ENODEV);
 	rig_close(&couple.rig);
@@ -383,9 +562,6 @@ CONFORMANCE_TEST(verbs_device, queues_are_within_what_the_device_has)
 		     attr->max_cqe);
 	cr_assert_leq(limits->sge_count_max, attr->max_sge);
 	cr_assert_leq(limits->reads_max, attr->max_qp_init_rd_atom);
-	couple_join(&couple);
-	/* A Send of as much as the device takes inline needs no region. */
-	cr_assert_geq(verbs_ep_of(couple.client.ep)->inline_max, 32);
-	couple_close(&couple);
+	rig_close(&couple.rig);
 #endif
 }
