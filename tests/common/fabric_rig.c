@@ -59,10 +59,21 @@ struct criterion_test_params rig_fabrics(void)
 				   free_fabrics);
 }
 
-unsigned int rig_times(unsigned int count)
+static unsigned int get_slowness(void)
 {
 	const char *text = getenv("RF_CONFORMANCE_SLOWNESS");
-	unsigned int slowness = text ? (unsigned int)atoi(text) : 1;
+
+	return text ? (unsigned int)atoi(text) : 1;
+}
+
+int rig_patience_ms(void)
+{
+	return get_slowness() > 1 ? RIG_SLOW_PATIENCE_MS : RIG_PATIENCE_MS;
+}
+
+unsigned int rig_times(unsigned int count)
+{
+	unsigned int slowness = get_slowness();
 
 	if (slowness <= 1)
 		return count;
@@ -232,7 +243,7 @@ static unsigned int run_all(struct rig *rig)
 
 void rig_start_waiting(struct rig *rig)
 {
-	rig->deadline_ns = rf_now_ns() + RIG_PATIENCE_MS * 1000000ull;
+	rig->deadline_ns = rf_now_ns() + (uint64_t)rig_patience_ms() * 1000000;
 }
 
 /* Sleep as long as all pollers allow. */
@@ -241,7 +252,7 @@ static void sleep_on_all(struct rig *rig, const char *what)
 	struct rf_poller *all[POLLERS_MAX];
 	unsigned int count = pollers(rig, all);
 	struct pollfd fds[POLLERS_MAX];
-	int wait_ms = RIG_PATIENCE_MS;
+	int wait_ms = rig_patience_ms();
 
 	for (unsigned int i = 0; i < count; i++) {
 		int limit_ms = rf_poller_arm(all[i]);
@@ -345,7 +356,8 @@ void rig_end_init(struct rig_end *end, struct rig_node *node)
 		.recv_depth = (uint16_t)rf_min_u64(64, limits->recv_depth_max),
 		.reads_out = (uint16_t)rf_min_u64(4, limits->reads_max),
 		.reads_in = (uint16_t)rf_min_u64(4, limits->reads_max),
-		.setup_ms = 10000,
+		/* Before the test gives up, so that it says why. */
+		.setup_ms = (uint32_t)rig_patience_ms() / 2,
 	};
 }
 

@@ -11,7 +11,7 @@
  * rig_until() drives both pollers until a condition holds.  On the loop fabric
  * it moves virtual time when nothing is left to run; on others it sleeps on the
  * pollers' descriptors, as rf_poller_arm() allows, and fails the test if the
- * condition does not come true within RIG_PATIENCE_MS.
+ * condition does not come true within rig_patience_ms().
  *
  * Which fabrics: RF_CONFORMANCE_FABRICS, a list of "loop", "loop-session"
  * (loop that pretends to have no windows), "iwarp", "iwarp-nocrc" and "verbs";
@@ -33,10 +33,11 @@ enum {
 	RIG_ARENA_SIZE = 8 << 20,
 	RIG_ARENA_ALIGN = 2 << 20,
 	RIG_PATIENCE_MS = 20000,
+	RIG_SLOW_PATIENCE_MS = 200000,
 	RIG_HELLO_MAX = 512,
 	RIG_INCOMING_MAX = 512,
 	RIG_FABRICS_MAX = 8,
-	RIG_TEST_TIMEOUT_S = 60,
+	RIG_TEST_TIMEOUT_S = 300,
 };
 
 /* The parameter of a conformance test. */
@@ -53,6 +54,9 @@ struct criterion_test_params rig_fabrics(void);
 
 /* How often to do something: count, or less on a slow machine; at least 1. */
 unsigned int rig_times(unsigned int count);
+
+/* How long what should come soon may take: longer where all is slow. */
+int rig_patience_ms(void);
 
 /* One test, run on each fabric chosen; its parameter is called "fabric". */
 #define CONFORMANCE_TEST(suite, name)					\

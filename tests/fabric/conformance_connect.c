@@ -488,11 +488,18 @@ static void accept_next(struct rig *rig, struct rf_incoming *incoming)
 
 static bool crowd_is_connected(const struct crowd *crowd)
 {
-	for (size_t i = 0; i < CROWD; i++)
-		if (!crowd->clients[i].connected ||
-		    !crowd->servers[i].connected)
-			return false;
-	return true;
+	bool are_connected = true;
+
+	for (size_t i = 0; i < CROWD; i++) {
+		const struct rig_end *client = &crowd->clients[i];
+		const struct rig_end *server = &crowd->servers[i];
+
+		cr_assert(!client->closed && !server->closed,
+			  "connection %zu: %d, server %d: %d", i,
+			  client->reason, server->closed, server->reason);
+		are_connected &= client->connected && server->connected;
+	}
+	return are_connected;
 }
 
 /* The server's end of a client, by the client's port. */
@@ -594,7 +601,7 @@ CONFORMANCE_TEST(conformance_connect, a_message_wakes_a_poller_that_was_armed)
 		cr_assert_neq(rf_poller_arm(rig.b.poller), 0);
 		cr_assert_eq(rig_send(&client, NULL, 0, 1), 0);
 		let_arrive(&rig);
-		cr_assert(is_readable(rig.b.poller, RIG_PATIENCE_MS),
+		cr_assert(is_readable(rig.b.poller, rig_patience_ms()),
 			  "asleep with a message there");
 		cr_assert(is_readable(rig.b.poller, 0), "not level-triggered");
 		rig_until(&rig, recv.done_count);
@@ -629,7 +636,7 @@ CONFORMANCE_TEST(conformance_connect, what_a_budget_leaves_is_not_slept_over)
 			continue;
 		wait_ms = rf_poller_arm(rig.b.poller);
 		cr_assert(wait_ms == 0 ||
-			  is_readable(rig.b.poller, RIG_PATIENCE_MS) ||
+			  is_readable(rig.b.poller, rig_patience_ms()) ||
 			  rig.order > done_before,
 			  "asleep with completions to run");
 	}
@@ -669,7 +676,7 @@ CONFORMANCE_TEST(conformance_connect, a_run_keeps_about_to_its_budget)
 		cr_assert_leq(count - before, 16);
 		cr_assert_eq(count - before, said);
 		if (said == 0 && rf_poller_arm(rig.b.poller) != 0)
-			is_readable(rig.b.poller, RIG_PATIENCE_MS);
+			is_readable(rig.b.poller, rig_patience_ms());
 	}
 	rig_close(&rig);
 }

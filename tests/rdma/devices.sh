@@ -43,7 +43,8 @@ times_ready() { # ADDRESS
 		"$T/server.log" || true
 }
 
-start_server --listen "any://[::]:$PORT" --insecure
+# Emulation may take longer than a lease for what follows.
+start_server --listen "any://[::]:$PORT" --insecure --lease-ms 600000
 for address in "${!device_at[@]}"; do
 	equal "$(times_ready "$address")" 1 "listening at $address"
 	grep -F "ready: listening on verbs://$address:$PORT" "$T/server.log" |

@@ -5,8 +5,9 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../shell/lib.sh"
 
 modprobe fuse
-# What takes a moment elsewhere takes long on emulation.
-PATIENCE=600
+# What takes a moment elsewhere takes long on emulation, and longer on a busy machine.
+PATIENCE=3000
+MOUNT_OPTIONS=mount_timeo=120
 
 # The same without a program: to start one costs more here than the wait.
 exec {PAUSES}<> <(:)

@@ -11,8 +11,11 @@ PAUSE_S=60
 PORT=20490
 M=$T/mnt
 
+# The server is not to be handed what is held open below its own mount.
+held=
 serve() {
-	start_server --listen "verbs://$RDMA_VM_ADDRESS:$PORT" --insecure
+	eval "start_server --listen verbs://$RDMA_VM_ADDRESS:$PORT --insecure \
+		--lease-ms 600000 ${held:+$held>&-}"
 }
 
 # Numbers, one after the other, each synced, until the file stop is there.

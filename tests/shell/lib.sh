@@ -222,9 +222,12 @@ need_fuse() {
 }
 
 # mount_at DIR [OPTIONS [EXPORT]]: in the foreground, so that the log is in
-# $T/DIR.log and the process in CLIENT_PID; waits until it answers.
+# $T/DIR.log and the process in CLIENT_PID; waits until it answers.  OPTIONS win
+# over what MOUNT_OPTIONS says of all mounts.
+MOUNT_OPTIONS=
 mount_at() {
 	local point=$1 options=${2:-} export=${3:-data}
+	options=$MOUNT_OPTIONS${MOUNT_OPTIONS:+${options:+,}}$options
 	local log=$T/${point##*/}.log
 	need_fuse
 	mkdir -p "$point"
