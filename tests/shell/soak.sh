@@ -246,6 +246,15 @@ lines_are_there() {
 wait_until "the first lines" lines_are_there
 started=$SECONDS
 client_before=
+# An hour is long: where it is now, each ten minutes.
+tell_at=600
+tell_progress() {
+	say "after $((SECONDS - started)) s: $kills kills of the server," \
+		"$daemon_kills of a daemon, $cuts cuts and resets, $stalls stalls;" \
+		"KiB, descriptors, threads: $(has_now "$(daemon_of "$pid_a")")," \
+		"$(has_now "$(daemon_of "$pid_c")"), server $(has_now "$SERVER_PID")"
+	tell_at=$((tell_at + 600))
+}
 while [ $((SECONDS - started)) -lt "$SECONDS_ALL" ]; do
 	sleep $((RANDOM % 3)).$((RANDOM % 10))
 	jobs_live
@@ -257,6 +266,7 @@ while [ $((SECONDS - started)) -lt "$SECONDS_ALL" ]; do
 		direct_before=$(has_now "$(daemon_of "$pid_c")")
 		super_before=$(has_now "$pid_b")
 	fi
+	[ $((SECONDS - started)) -lt $tell_at ] || tell_progress
 done
 proxy pass
 server_after=$(has_now "$SERVER_PID")
