@@ -569,7 +569,7 @@ Test(client_states, cut_again_on_the_way_back_to_a_server_that_was_killed)
 
 Test(client_states, cut_at_any_turn)
 {
-	unsigned int stride = getenv("LONG") ? 1 : 23;
+	unsigned int stride = getenv("LONG") ? 1 : 5;
 	unsigned int turn, tried = 0;
 
 	setup();
