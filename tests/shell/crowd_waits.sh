@@ -130,3 +130,25 @@ status=0
 wait_for_end "$CLIENT_PID" || status=$?
 [ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
 say "ok: unmounted by force"
+
+# ---- softly ---------------------------------------------------------------------------------
+
+start_server --listen "$LISTEN"
+: >"$T/mnt.log"
+mount_at "$M" soft,timeo=3
+kill_server
+wait_until "the loss" is_lost 1
+crowd=()
+# Those who look for one name go one by one in the kernel.
+for ((i = 0; i < readers; i++)); do
+	cat "$M/file.$i" 2>/dev/null &
+	crowd+=($!)
+done
+PIDS+=("${crowd[@]}")
+for pid in "${crowd[@]}"; do
+	status=0
+	wait_for_end "$pid" || status=$?
+	equal $status 1 "status of a reader on a soft mount"
+done
+umount_at "$M"
+say "ok: soft"
