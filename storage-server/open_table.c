@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * open_table.c - a table of opens with a list of free places
+ *
+ * Opens for writing are found by their inode, too: each place begins a chain of
+ * those whose inode's number leads to it.  Numbers follow each other, so they
+ * spread.
  */
 #include "open_table.h"
 
@@ -50,6 +54,64 @@ static uint32_t take_free(struct open_table *table)
 	return NO_INDEX;
 }
 
+/* ---- writers, by inode ---------------------------------------------------- */
+
+static uint32_t *chain_of(const struct open_table *table, uint64_t inode)
+{
+	return &table->v[inode % table->capacity].first_writer;
+}
+
+static void link_writer(struct open_table *table, uint32_t index)
+{
+	struct open *open = &table->v[index];
+	uint32_t *first = chain_of(table, open->inode);
+
+	open->prev_writer = NO_INDEX;
+	open->next_writer = *first;
+	if (*first != NO_INDEX)
+		table->v[*first].prev_writer = index;
+	*first = index;
+}
+
+static void unlink_writer(struct open_table *table, uint32_t index)
+{
+	const struct open *open = &table->v[index];
+	uint32_t prev = open->prev_writer, next = open->next_writer;
+
+	if (prev == NO_INDEX)
+		*chain_of(table, open->inode) = next;
+	else
+		table->v[prev].next_writer = next;
+	if (next != NO_INDEX)
+		table->v[next].prev_writer = prev;
+}
+
+/* The number of places has changed. */
+static void link_writers_anew(struct open_table *table)
+{
+	for (uint32_t i = 0; i < table->capacity; i++)
+		table->v[i].first_writer = NO_INDEX;
+	for (uint32_t i = 0; i < table->capacity; i++)
+		if (table->v[i].is_used && table->v[i].flags & RF_OPEN_WRITE)
+			link_writer(table, i);
+}
+
+bool open_table_has_writer(const struct open_table *table, uint64_t inode)
+{
+	uint32_t index = table->capacity ? *chain_of(table, inode) : NO_INDEX;
+
+	while (index != NO_INDEX) {
+		const struct open *open = &table->v[index];
+
+		if (open->inode == inode && !open->is_released)
+			return true;
+		index = open->next_writer;
+	}
+	return false;
+}
+
+/* ---- all ------------------------------------------------------------------- */
+
 static int grow(struct open_table *table)
 {
 	uint32_t capacity = table->capacity ? table->capacity * 2
@@ -69,24 +131,13 @@ static int grow(struct open_table *table)
 		list_free(table, i);
 	}
 	table->capacity = capacity;
+	link_writers_anew(table);
 	return 0;
 }
 
 bool open_table_is_full(const struct open_table *table)
 {
 	return table->count == table->limit;
-}
-
-bool open_table_has_writer(const struct open_table *table, uint64_t inode)
-{
-	for (uint32_t i = 0; i < table->capacity; i++) {
-		const struct open *open = &table->v[i];
-
-		if (open->is_used && !open->is_released &&
-		    open->inode == inode && open->flags & RF_OPEN_WRITE)
-			return true;
-	}
-	return false;
 }
 
 static uint32_t id_of(const struct open_table *table, uint32_t index)
@@ -106,8 +157,11 @@ static void put(struct open_table *table, uint32_t index, uint64_t inode,
 		.is_used = true,
 		.is_listed = open->is_listed,
 		.next_free = open->next_free,
+		.first_writer = open->first_writer,
 	};
 	table->count++;
+	if (flags & RF_OPEN_WRITE)
+		link_writer(table, index);
 }
 
 int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
@@ -177,6 +231,8 @@ void open_table_remove(struct open_table *table, uint32_t id)
 	struct open *open = open_table_find_any(table, id);
 
 	RF_ASSERT(open && open->users == 0);
+	if (open->flags & RF_OPEN_WRITE)
+		unlink_writer(table, id & 0xffff);
 	open->is_used = false;
 	list_free(table, id & 0xffff);
 	table->count--;

@@ -24,6 +24,8 @@ struct open {
 	uint64_t failures_seen;	/* of store_take_failure() */
 	uint16_t generation;
 	uint32_t next_free;
+	uint32_t next_writer, prev_writer;	/* if it is open for writing */
+	uint32_t first_writer;	/* of the chain that begins at this place */
 	bool is_used;
 	bool is_released;	/* goes when users is 0 */
 	bool is_listed;		/* among the free ones, maybe while used */
@@ -57,7 +59,7 @@ int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
 		       uint32_t flags);
 bool open_table_is_full(const struct open_table *table);
-/* Is the inode open for writing?  Looks at each open. */
+/* Is the inode open for writing? */
 bool open_table_has_writer(const struct open_table *table, uint64_t inode);
 /* NULL: there is none, or it was released. */
 struct open *open_table_find(struct open_table *table, uint32_t id);

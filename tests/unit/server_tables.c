@@ -284,6 +284,51 @@ Test(server_tables, opens_agree_with_a_model)
 	open_table_fini(&opens);
 }
 
+/* Few inodes, so that many opens are of one, and some that share a chain. */
+Test(server_tables, writers_are_found_by_their_inode)
+{
+	enum { LIMIT = 300, FILES = 90 };
+	static struct { uint32_t id; uint64_t inode; bool counts; } model[LIMIT];
+	unsigned int writers[FILES] = { 0 };
+	struct open_table opens;
+	uint32_t count = 0;
+
+	seed();
+	open_table_init(&opens, LIMIT);
+	cr_assert_not(open_table_has_writer(&opens, 1));
+	for (int step = 0; step < STEPS; step++) {
+		uint64_t inode = pick(FILES);
+
+		if (count < LIMIT && (pick(2) || count == 0)) {
+			bool writes = pick(2);
+
+			cr_assert_eq(open_table_add(&opens, inode,
+						    RF_OPEN_READ |
+						    (writes ? RF_OPEN_WRITE : 0),
+						    &model[count].id), 0);
+			model[count].inode = inode;
+			model[count++].counts = writes;
+			writers[inode] += writes;
+		} else {
+			uint32_t i = pick(count), id = model[i].id;
+
+			writers[model[i].inode] -= model[i].counts;
+			model[i].counts = false;
+			if (pick(2)) {	/* others still use it */
+				open_table_find_any(&opens, id)->is_released =
+					true;
+			} else {
+				open_table_remove(&opens, id);
+				model[i] = model[--count];
+			}
+		}
+		inode = pick(FILES);
+		cr_assert_eq(open_table_has_writer(&opens, inode),
+			     writers[inode] > 0);
+	}
+	open_table_fini(&opens);
+}
+
 Test(server_tables, a_released_open_is_found_only_by_its_users)
 {
 	struct open_table opens;
