@@ -173,34 +173,25 @@ int txn_listxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 
 /* ---- set and remove ------------------------------------------------------ */
 
-static int exists(struct txn *txn, const struct inode *inode, const void *key,
-		  size_t key_size)
+/* 1: it is there, and *old is the caller's to release.  0: it is not. */
+static int find(struct txn *txn, const struct inode *inode, const void *key,
+		size_t key_size, struct txn_value *old)
 {
-	struct txn_value value;
 	int err;
 
 	if (inode->xattr_size == 0)
 		return 0;
-	err = txn_get(txn, ENGINE_NAMES, key, key_size, &value);
+	err = txn_get(txn, ENGINE_NAMES, key, key_size, old);
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	txn_release(&value);
 	return 1;
 }
 
-/* Is it there with just this value?  Then, as on ext4, no time moves. */
-static bool has_value(struct txn *txn, const void *key, size_t key_size,
-		      const void *value, size_t size)
+static bool is_value(const struct txn_value *old, const void *value,
+		     size_t size)
 {
-	struct txn_value old;
-	bool is_same;
-
-	if (txn_get(txn, ENGINE_NAMES, key, key_size, &old))
-		return false;
-	is_same = old.size == size &&
-		  (size == 0 || memcmp(old.bytes, value, size) == 0);
-	txn_release(&old);
-	return is_same;
+	return old->size == size &&
+	       (size == 0 || memcmp(old->bytes, value, size) == 0);
 }
 
 static int find_to_change(struct txn *txn, const struct cred *cred,
@@ -234,8 +225,9 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		 unsigned int flags)
 {
 	uint8_t key[KEY_SIZE_MAX];
+	bool is_default, is_same = false;
+	struct txn_value old;
 	struct slot *slot;
-	bool is_default;
 	size_t key_size;
 	int err, found;
 
@@ -252,13 +244,17 @@ int txn_setxattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (err)
 		return err;
 	key_size = key_xattr(key, inode, name);
-	found = exists(txn, &slot->inode, key, key_size);
-	err = found < 0 ? found :
-	      check_set(&slot->inode, name, flags, found);
-	if (!err && found && has_value(txn, key, key_size, value, size))
-		return 0;
-	if (!err)
-		err = txn_put(txn, ENGINE_NAMES, key, key_size, value, size);
+	found = find(txn, &slot->inode, key, key_size, &old);
+	if (found < 0)
+		return found;
+	if (found) {
+		is_same = is_value(&old, value, size);
+		txn_release(&old);
+	}
+	err = check_set(&slot->inode, name, flags, found);
+	if (err || is_same)
+		return err;	/* as on ext4, no time moves if it is the same */
+	err = txn_put(txn, ENGINE_NAMES, key, key_size, value, size);
 	if (err)
 		return err;
 	if (!found)
@@ -294,6 +290,7 @@ int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 		    const rf_name_t *name, bool may_write)
 {
 	uint8_t key[KEY_SIZE_MAX];
+	struct txn_value old;
 	bool is_default;
 	struct slot *slot;
 	size_t key_size;
@@ -308,9 +305,10 @@ int txn_removexattr(struct txn *txn, const struct cred *cred, uint64_t inode,
 	if (err)
 		return err;
 	key_size = key_xattr(key, inode, name);
-	found = exists(txn, &slot->inode, key, key_size);
+	found = find(txn, &slot->inode, key, key_size, &old);
 	if (found <= 0)
 		return found ? found : -ENODATA;
+	txn_release(&old);
 	err = txn_delete(txn, ENGINE_NAMES, key, key_size);
 	if (err)
 		return err;
