@@ -357,6 +357,34 @@ end_holder() {
 	wait_for_end "${HOLDER_PID[$1]}"
 }
 
+# ---- random testers -------------------------------------------------------------
+
+# run_model PROGRAM FOLDER...: for some seconds; in the long form a million operations
+# by eight at once, each in a folder of its own.  A FOLDER after the first is the
+# same by another mount.
+run_model() {
+	local program=$1 folders job pids=() seconds=12
+	shift
+	if [ -z "$LONG" ]; then
+		[ -z "$SMALL" ] || seconds=6
+		"$program" --seconds $seconds --ops 1000000 \
+			${SEED:+--seed "$SEED"} "$@"
+		return
+	fi
+	for job in {0..7}; do
+		folders=("${@/%//$job}")
+		mkdir -p "${folders[0]}"
+		"$program" --ops 125000 ${SEED:+--seed $((SEED + job * 1000))} \
+			"${folders[@]}" >"$T/model.$job" 2>&1 &
+		pids+=($!)
+		PIDS+=($!)
+	done
+	for job in {0..7}; do
+		wait "${pids[job]}" || fail "$(cat "$T/model.$job")"
+	done
+	tail -qn 1 "$T"/model.*
+}
+
 # ---- judging -----------------------------------------------------------------
 
 # must_fail STATUS TEXT COMMAND...: ends with STATUS and one complaint on stderr that

@@ -6,10 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 
 MODEL=$BUILD/tests/posix/names_model
-bounds=(--seconds 12 --ops 1000000)
-[ -z "$SMALL" ] || bounds=(--seconds 6 --ops 1000000)
-[ -z "$LONG" ] || bounds=(--ops 1000000)
-[ -z "${SEED:-}" ] || bounds+=(--seed "$SEED")
 
 [ "$(id -u)" -ne 0 ] || enter_namespace
 mkdir -p "$T/local"
@@ -35,9 +31,9 @@ ext2/ext3 | xfs)
 	;;
 esac
 say "one mount"
-"$MODEL" "${bounds[@]}" "$A/dir"
+run_model "$MODEL" "$A/dir"
 say "two mounts in turn"
-"$MODEL" "${bounds[@]}" "$A/dir" "$B/dir"
+run_model "$MODEL" "$A/dir" "$B/dir"
 
 # A fault is found, made small, and is there again in what is printed.
 if "$MODEL" --spoil --seed 1 "$A/dir" >"$T/found"; then
