@@ -91,6 +91,35 @@ static void chown_drops_set_id_bits(void)
 	EQUAL(stat_of(a("d")).st_mode & 07777, 06755);
 }
 
+/* Who has it open when it changes hands.  FUSE must be asked about the new owner
+ * first (CONSISTENCY.md); the old one is refused in any case. */
+static void an_open_file_that_is_given_away(void)
+{
+	struct stat st;
+	int fd;
+
+	MUST(put_file(a("f"), 1, 0666));
+	become(ALICE);
+	fd = (int)MUST(open(a("f"), O_RDWR));
+	become(0);
+	MUST(chown(b("f"), ALICE, CREW));
+	become(ALICE);
+	MUST(fstat(fd, &st));
+	MUST(fchmod(fd, 0600));
+	MUST(fchown(fd, (uid_t)-1, CREW));
+	MUST(futimens(fd, NULL));
+	become(0);
+	MUST(chown(b("f"), BOB, BOB));
+	become(ALICE);
+	FAILS(EPERM, fchmod(fd, 0777));
+	FAILS(EPERM, fchown(fd, (uid_t)-1, CREW));
+	FAILS(EACCES, futimens(fd, NULL));
+	become(0);
+	EQUAL(stat_of(b("f")).st_mode, S_IFREG | 0600);
+	EQUAL(stat_of(b("f")).st_gid, BOB);
+	close(fd);
+}
+
 /* ---- what a change of data drops ------------------------------------------ */
 
 static void by_write(int fd)
@@ -473,6 +502,7 @@ static const struct rule rules[] = {
 	ROOT_RULE(only_owners_change_modes),
 	ROOT_RULE(who_may_give_a_file_away),
 	ROOT_RULE(chown_drops_set_id_bits),
+	ROOT_RULE(an_open_file_that_is_given_away),
 	ROOT_RULE(set_id_bits_go_with_a_change),
 	ROOT_RULE(who_has_it_open_writes_on),
 	ROOT_RULE(capabilities_go_with_a_change),
