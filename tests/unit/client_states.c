@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(client_states, .timeout = 580);
+TestSuite(client_states, .fini = krig_close, .timeout = 580);
 
 enum {
 	SIZE = KRIG_DATA_SIZE,
@@ -535,7 +535,6 @@ static void try_all(enum fault fault)
 		play_until((struct plan){ .wanted = states[i],
 					  .fault = fault }, 1);
 	}
-	krig_close();
 }
 
 Test(client_states, a_connection_is_cut) { try_all(CUT); }
@@ -554,7 +553,6 @@ static void try_stages(enum fault fault, enum stage last)
 		play_until((struct plan){ .wanted = REQUEST_CALLING,
 					  .fault = fault, .stage = stage }, 2);
 	}
-	krig_close();
 }
 
 Test(client_states, cut_again_on_the_way_back)
@@ -582,7 +580,6 @@ Test(client_states, cut_at_any_turn)
 	} while (plan->strikes > 0);
 	cr_log_info("%u turns were tried", tried);
 	cr_assert_gt(tried, 0);
-	krig_close();
 }
 
 /* It ends all the same, and what it has said is stored. */
@@ -603,7 +600,6 @@ Test(client_states, cut_after_bye)
 		cr_assert_eq(plan->strikes, 1, "%s: it never was", krig.label);
 		krig_look();
 	}
-	krig_close();
 }
 
 /* Its daemon dies when the answer to a LINK is noted, and not given yet.  False: it did
@@ -663,5 +659,4 @@ Test(client_states, nobody_goes_as_another_after_a_daemon_died)
 		krig_unmount();
 	}
 	cr_assert(has_died, "no daemon died with a noted answer");
-	krig_close();
 }
