@@ -300,13 +300,14 @@ static int parse_for_helper(struct mount_options *options, const char *list,
 /*
  * mount(8) calls: mount.rdmafs SOURCE MOUNTPOINT [-sfnv] [-N ...] [-t ...]
  * [-o ...].  Here -f means fake: check, but don't mount.  2 would be "system
- * error" to mount(8), so wrong usage is 1.
+ * error" to mount(8), so wrong usage is 1.  As mount(8) does, it says nothing when
+ * all is well, unless -v asks for it.
  */
 static int helper_mount(int argc, char **argv)
 {
 	struct mount_options options;
 	char error[OPTIONS_ERROR_MAX];
-	bool is_fake = false;
+	bool is_fake = false, is_verbose = false;
 	int letter;
 
 	complain_set_command("mount");
@@ -317,6 +318,8 @@ static int helper_mount(int argc, char **argv)
 			return EXIT_FAILURE;
 		} else if (letter == 'f') {
 			is_fake = true;
+		} else if (letter == 'v') {
+			is_verbose = true;
 		} else if (letter == 'o' &&
 			   parse_for_helper(&options, optarg, error) < 0) {
 			complain("%s", error);
@@ -332,7 +335,11 @@ static int helper_mount(int argc, char **argv)
 	}
 	if (set_mountpoint(&options, argv[optind + 1]) < 0)
 		return EXIT_FAILURE;
-	return is_fake ? EXIT_SUCCESS : start(&options);
+	if (is_fake)
+		return EXIT_SUCCESS;
+	if (!is_verbose)
+		rf_log_news_to_syslog("rdmafs");
+	return start(&options);
 }
 
 /* ---- the other commands -------------------------------------------------- */

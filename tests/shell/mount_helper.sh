@@ -13,6 +13,13 @@ M=$T/mnt
 mkdir "$M"
 source=${ADDRESS}/data
 
+# Nothing is said when all is well, unless it is asked for.
+equal "$(mount -t rdmafs "$source" "$M" 2>&1)" "" "what mount says"
+umount "$M"
+/sbin/mount.rdmafs "$source" "$M" -v 2>"$T/stderr"
+grep -q 'info connected to ' "$T/stderr" || fail "-v said nothing"
+umount "$M"
+
 mount -t rdmafs "$source" "$M"
 is_mounted "$M" || fail "nothing is mounted"
 printf 'text\n' >"$M/file"
