@@ -24,10 +24,10 @@
  *
  * Model.  One reactor, one channel, one /dev/fuse descriptor.  A request object
  * is taken before /dev/fuse is read, so the kernel holds what we have no room
- * for, while there is a server (else backlog.c does).  An operation's handler encodes a message into the request's buffer and
- * submits it; when the answer has come, its answered() decodes it and replies.
- * A request that must wait (buffer, write slot, invalidation) lies in the queue
- * of what it waits for.
+ * for, while there is a server (else backlog.c does).  An operation's handler
+ * encodes a message into the request's buffer and submits it; when the answer has
+ * come, its answered() decodes it and replies.  A request that must wait (buffer,
+ * write slot, invalidation) lies in the queue of what it waits for.
  *
  * Threads.  Everything is [owner], the thread of fs_serve(); invalidations and
  * unmounting run on workers, and touch only their own job.

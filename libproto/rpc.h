@@ -139,9 +139,9 @@ struct rf_client_events {
  *
  * closed() without opened() has, among others: -ECONNREFUSED (nobody listens),
  * -ETIMEDOUT (setup_ms are over), -EAGAIN (answer_ms are, or the server has waited
- * in vain itself: siw may overlook a first message, and another connection may do), -EPROTO (not an rdmafs server),
- * -EKEYREJECTED (the server does not have our key), or what the server refused
- * with, see status.h.
+ * in vain itself: siw may overlook a first message, and another connection may
+ * do), -EPROTO (not an rdmafs server), -EKEYREJECTED (the server does not have our
+ * key), or what the server refused with, see status.h.
  *
  * -ENOMEM: the pool has not enough buffers.  -EINVAL: the fabric can't do what
  * the limits wish.

@@ -33,8 +33,8 @@
  *	M = inline_max + RF_MSG_OVERHEAD, up to whole pages = 8 KiB
  *
  * (one class for both, so that sessions with small messages do not eat up the
- * greeters' buffers), by default 64 x 84 x 16 KiB + 4 MiB + 64 MiB = 152 MiB, beside about 300 KiB
- * of tables for each session that is there.
+ * greeters' buffers), by default 64 x 84 x 16 KiB + 4 MiB + 64 MiB = 152 MiB, beside
+ * about 300 KiB of tables for each session that is there.
  *
  * On a device without windows a connection's messages and staging are its slice
  * (slice.h), made at the start beside the arena: slices x (98 x M + staging), by
