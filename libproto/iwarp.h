@@ -34,8 +34,8 @@ enum {
 	IW_HELLO_SIZE_MAX = 56,	/* as InfiniBand: the same on every fabric */
 	IW_SGE_MAX = 16,
 	IW_READS_MAX = 128,
-	/* Four segments and a bit: one of 64 KiB leaves a tail of 4 KiB, and
-	 * that costs a quarter of a mount's rate. */
+	/* Four segments and a bit, where 64 KiB are one and a tail of 4 KiB.
+	 * Measured: a mount reads 1.2 times as fast as with those. */
 	IW_READ_BLOCK = 256 * 1024,
 	IW_DEPTH_MAX = 4096,
 
