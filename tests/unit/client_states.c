@@ -12,6 +12,7 @@
  * The connection is cut where a network would: under the daemon's socket.
  */
 #include "libproto/rpc_impl.h"
+#include "tests/common/jumping_clock.h"
 #include "tests/common/kernel_rig.h"
 
 #include <arpa/inet.h>
@@ -23,9 +24,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 TestSuite(client_states, .fini = krig_close, .timeout = 580);
@@ -85,23 +84,10 @@ static struct plan {
 	/* what has been */
 	unsigned int turns, strikes;
 	unsigned int cuts;		/* on the way to PAUSED and LOCKS */
+	bool was_lost;			/* the daemon has seen that, for LOCKS */
 } *plan;
 
 /* ---- in the daemon -------------------------------------------------------------- */
-
-static int64_t day_jump_s, boot_jump_s;
-
-/* In the place of libc's, for all of the program; the test's own does not jump. */
-int clock_gettime(clockid_t clock, struct timespec *out)
-{
-	if (syscall(SYS_clock_gettime, clock, out))
-		return -1;
-	if (clock == CLOCK_REALTIME)
-		out->tv_sec += day_jump_s;
-	else if (clock == CLOCK_BOOTTIME)
-		out->tv_sec += boot_jump_s;
-	return 0;
-}
 
 static struct fs *fs;
 static struct rf_hook hook;
@@ -213,6 +199,7 @@ static bool is_wanted(void)
 		cut();
 		return false;
 	}
+	plan->was_lost |= plan->cuts > 0 && fs->is_away;
 	return is_in(plan->wanted) &&
 	       fs->client->state >= RF_CLIENT_RESUMED &&
 	       (!plan->is_noted || has_noted_answer());
@@ -227,11 +214,8 @@ static void look(struct rf_hook *it)
 	plan->turns++;
 	if (plan->strikes == 0 && is_wanted())
 		strike(plan->fault);
-	else if (plan->strikes == 1 && fs->client && fs->is_away &&
-		 is_at(plan->stage))
-		strike(CUT);
-	else if (plan->strikes == 1 && plan->stage >= SENDS_AGAIN &&
-		 is_at(plan->stage))
+	else if (plan->strikes == 1 && fs->client && is_at(plan->stage) &&
+		 (fs->is_away || plan->stage >= SENDS_AGAIN))
 		strike(CUT);
 }
 
@@ -259,8 +243,12 @@ static void daemon_died(void)
 {
 }
 
+static uint8_t bytes[SIZE], seen[SIZE];
+
 static void setup(void)
 {
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 255);
 	krig_open(&(struct krig_events){
 		.serves = serves,
 		.left = left,
@@ -271,7 +259,6 @@ static void setup(void)
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-static uint8_t bytes[SIZE], seen[SIZE];
 static uint64_t folder, big, big_fh, direct_fh, log_file, log_fh, locked,
 	locked_fh;
 static unsigned int scenes;
@@ -354,7 +341,7 @@ static struct asked *leave_orphan(void)
 		krig_lock(FUSE_SETLKW, locked, locked_fh, 8, F_WRLCK);
 	struct asked *next;
 
-	while (plan->wanted == REQUEST_LOCKS && plan->cuts == 0 &&
+	while (plan->wanted == REQUEST_LOCKS && !plan->was_lost &&
 	       plan->strikes == 0)
 		krig_look();
 	krig_interrupt(killed);
@@ -529,8 +516,6 @@ static void play_until(struct plan it, unsigned int strikes)
 static void try_all(enum fault fault)
 {
 	setup();
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)(i * 7 + i / 255);
 	for (unsigned int i = 0; i < RF_ARRAY_SIZE(states); i++) {
 		play_until((struct plan){ .wanted = states[i],
 					  .fault = fault }, 1);
@@ -547,8 +532,6 @@ Test(client_states, the_clock_jumps) { try_all(JUMP); }
 static void try_stages(enum fault fault, enum stage last)
 {
 	setup();
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)(i * 7 + i / 255);
 	for (enum stage stage = CONNECTS; stage <= last; stage++) {
 		play_until((struct plan){ .wanted = REQUEST_CALLING,
 					  .fault = fault, .stage = stage }, 2);

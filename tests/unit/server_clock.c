@@ -4,29 +4,13 @@
  * a machine was suspended
  */
 #include <errno.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SUITE server_clock
 #include "tests/unit/server_ops.h"
+#include "tests/common/jumping_clock.h"
 #include "tests/common/raw_session.h"
-
-/* ---- the clocks --------------------------------------------------------- */
-
-static int64_t day_jump_s, boot_jump_s;
-
-/* In the place of libc's, for all of the program. */
-int clock_gettime(clockid_t clock, struct timespec *out)
-{
-	if (syscall(SYS_clock_gettime, clock, out))
-		return -1;
-	if (clock == CLOCK_REALTIME)
-		out->tv_sec += day_jump_s;
-	else if (clock == CLOCK_BOOTTIME)
-		out->tv_sec += boot_jump_s;
-	return 0;
-}
 
 static struct raws raws;
 
