@@ -53,21 +53,13 @@ static void reply_all(struct rf_list *waiters)
 	}
 }
 
-static void move_all(struct rf_list *from, struct rf_list *to)
-{
-	struct rf_list *item;
-
-	while ((item = rf_list_pop(from)) != NULL)
-		rf_list_push(to, item);
-}
-
 /* Those for whom no invalidation was free look again, as far as one is. */
 static void serve_waiting(struct fs *fs)
 {
 	struct rf_list queue, *item;
 
 	rf_list_init(&queue);
-	move_all(&fs->invalidations_waiting, &queue);
+	rf_list_take_all(&queue, &fs->invalidations_waiting);
 	while ((item = rf_list_pop(&queue)) != NULL) {
 		struct request *r =
 			rf_container_of(item, struct request, link);
@@ -87,9 +79,9 @@ static void done(struct rf_job *job)
 
 	given_disturb(&inode->given, ++fs->ticks);
 	rf_list_init(&served);
-	move_all(&inv->waiters, &served);
+	rf_list_take_all(&served, &inv->waiters);
 	if (!rf_list_is_empty(&inv->next_waiters)) {
-		move_all(&inv->next_waiters, &inv->waiters);
+		rf_list_take_all(&inv->waiters, &inv->next_waiters);
 		post(inv);
 		reply_all(&served);
 		return;

@@ -65,8 +65,7 @@ static void pump(struct fs *fs)
 	struct rf_list waiting, *item;
 
 	rf_list_init(&waiting);
-	while ((item = rf_list_pop(&fs->locks_waiting)))
-		rf_list_push(&waiting, item);
+	rf_list_take_all(&waiting, &fs->locks_waiting);
 	while ((item = rf_list_pop(&waiting))) {
 		struct request *r = rf_container_of(item, struct request, link);
 

@@ -55,8 +55,7 @@ static bool take_parts(struct fs *fs, unsigned int count, struct rf_list *out)
 	}
 	if (count == 0)
 		return true;
-	while ((item = rf_list_pop(out)) != NULL)
-		rf_list_push(&fs->free_parts, item);
+	rf_list_take_all(&fs->free_parts, out);
 	return false;
 }
 

@@ -129,6 +129,18 @@ static inline struct rf_list *rf_list_pop(struct rf_list *head)
 	return item;
 }
 
+/* All items of from go to the end of head, in their order. */
+static inline void rf_list_take_all(struct rf_list *head, struct rf_list *from)
+{
+	if (rf_list_is_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	rf_list_init(from);
+}
+
 #define rf_list_for_each(pos, head) \
 	for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 

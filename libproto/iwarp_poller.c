@@ -146,16 +146,11 @@ static void run_ready(struct iw_poller *poller)
 	struct rf_list now, *item;
 
 	/* What becomes ready meanwhile has its turn in the next run. */
-	now = poller->ready;
-	if (rf_list_is_empty(&poller->ready))
-		return;
-	now.next->prev = &now;
-	now.prev->next = &now;
-	rf_list_init(&poller->ready);
+	rf_list_init(&now);
+	rf_list_take_all(&now, &poller->ready);
 	while (!iw_budget_is_spent(poller) && (item = rf_list_pop(&now)))
 		iw_ep_run_ready(rf_container_of(item, struct iw_ep, ready));
-	while ((item = rf_list_pop(&now)))
-		rf_list_push(&poller->ready, item);
+	rf_list_take_all(&poller->ready, &now);
 }
 
 static void run_flush(struct iw_poller *poller)

@@ -210,9 +210,8 @@ static unsigned int run_queues(struct verbs_poller *poller, unsigned int budget)
 			return verbs_poll_queue(ep, budget, &left);
 	}
 	/* What becomes ready meanwhile has its turn in the next run. */
-	turn = poller->ready;
-	turn.next->prev = turn.prev->next = &turn;
-	rf_list_init(&poller->ready);
+	rf_list_init(&turn);
+	rf_list_take_all(&turn, &poller->ready);
 	while ((item = rf_list_pop(&turn))) {
 		struct verbs_ep *ep =
 			rf_container_of(item, struct verbs_ep, ready_link);
@@ -232,8 +231,7 @@ static unsigned int finish_ended(struct verbs_poller *poller)
 	unsigned int count = 0;
 
 	rf_list_init(&turn);
-	while ((item = rf_list_pop(&poller->ending)))
-		rf_list_push(&turn, item);
+	rf_list_take_all(&turn, &poller->ending);
 	while ((item = rf_list_pop(&turn))) {
 		struct verbs_ep *ep =
 			rf_container_of(item, struct verbs_ep, ending_link);

@@ -341,8 +341,7 @@ static void ask_again(struct rf_task *task)
 
 	server->hello_task_is_posted = false;
 	rf_list_init(&waiting);
-	while ((item = rf_list_pop(&server->waiting_hellos)))
-		rf_list_push(&waiting, item);
+	rf_list_take_all(&waiting, &server->waiting_hellos);
 	while (!server->is_draining && (item = rf_list_pop(&waiting)))
 		take_hello(rf_container_of(item, struct greeting, wait_link));
 	/* Going down, all greeters are closed. */

@@ -58,8 +58,7 @@ static void post_unbinds(struct server *server)
 			rf_list_push(&again, &session->unbinding_link);
 	}
 	/* No room in their queues: in the next turn. */
-	while ((item = rf_list_pop(&again)))
-		rf_list_push(&server->unbinding, item);
+	rf_list_take_all(&server->unbinding, &again);
 }
 
 static void run_locks(struct rf_task *task)
