@@ -17,7 +17,7 @@ void complain_set_command(const char *command)
 
 void complain_to_syslog(void)
 {
-	rf_log_to_syslog("rdmafs");
+	rf_log_to_syslog("rdmafs", RF_LOG_ERROR);
 	goes_to_syslog = true;
 }
 

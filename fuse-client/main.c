@@ -338,7 +338,7 @@ static int helper_mount(int argc, char **argv)
 	if (is_fake)
 		return EXIT_SUCCESS;
 	if (!is_verbose)
-		rf_log_news_to_syslog("rdmafs");
+		rf_log_to_syslog("rdmafs", RF_LOG_INFO);
 	return start(&options);
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static enum rf_log_level log_level = RF_LOG_INFO;
-static bool log_goes_to_syslog, news_go_to_syslog;
+static enum rf_log_level syslog_from = RF_LOG_DEBUG + 1;
 static __thread struct rf_log_capture *log_capture;
 
 static const char *const level_words[] = { "error", "warn", "info", "debug" };
@@ -32,16 +32,10 @@ enum rf_log_level rf_log_get_level(void)
 	return log_level;
 }
 
-void rf_log_to_syslog(const char *program)
+void rf_log_to_syslog(const char *program, enum rf_log_level from)
 {
 	openlog(program, LOG_PID, LOG_DAEMON);
-	log_goes_to_syslog = true;
-}
-
-void rf_log_news_to_syslog(const char *program)
-{
-	openlog(program, LOG_PID, LOG_DAEMON);
-	news_go_to_syslog = true;
+	syslog_from = from;
 }
 
 void rf_log_capture(struct rf_log_capture *capture)
@@ -100,7 +94,7 @@ void rf_log(enum rf_log_level level, const char *format, ...)
 	size += prefix;
 	if ((size_t)size > sizeof(line) - 2)
 		size = sizeof(line) - 2;
-	if (log_goes_to_syslog || (news_go_to_syslog && level > RF_LOG_WARN)) {
+	if (level >= syslog_from) {
 		syslog(priorities[level], "%s", line + prefix);
 		return;
 	}

@@ -162,9 +162,8 @@ void rf_log(enum rf_log_level level, const char *format, ...)
 
 void rf_log_set_level(enum rf_log_level level);
 enum rf_log_level rf_log_get_level(void);
-void rf_log_to_syslog(const char *program);
-/* What is neither an error nor a warning goes there; those still to stderr. */
-void rf_log_news_to_syslog(const char *program);
+/* From this level on, in the order above; what is more urgent goes to stderr. */
+void rf_log_to_syslog(const char *program, enum rf_log_level from);
 
 /*
  * While capture is not NULL, what this thread logs is appended to its text, at
