@@ -55,14 +55,7 @@ static void drop(struct fs *fs, struct late *late)
 /* ENOENT, and the like: the kernel does not want it any more. */
 static void refuse(struct fs *fs, const struct fuse_in_header *in, int err)
 {
-	const struct fuse_out_header out = {
-		.len = sizeof(out),
-		.error = err,
-		.unique = in->unique,
-	};
-	ssize_t put = write(fs->fuse_fd, &out, sizeof(out));
-
-	(void)put;
+	once_reply(fs->fuse_fd, in->unique, err);
 	once_replied(fs, in->unique);
 }
 
@@ -187,14 +180,16 @@ static bool answer_now(struct fs *fs, const void *message, size_t size,
 
 /* ---- signals ------------------------------------------------------------------ */
 
-/* Also a wait for a lock ends by any of them. */
-static bool may_end(const struct late *late)
+/* Also a wait for a lock ends by any of them.  True: it was told so. */
+static bool ends_by_signal(struct fs *fs, const struct late *late)
 {
 	const struct fuse_in_header *in = header_of(late);
 
-	return late->was_interrupted &&
-	       (in->opcode == FUSE_SETLKW ||
-		interrupt_is_dying((pid_t)in->pid));
+	if (!late->was_interrupted ||
+	    (in->opcode != FUSE_SETLKW && !interrupt_is_dying((pid_t)in->pid)))
+		return false;
+	refuse(fs, in, -EINTR);
+	return true;
 }
 
 /* True if that is the end of what it is for; else libfuse has to know, too. */
@@ -210,9 +205,8 @@ static bool interrupted(struct fs *fs, const struct fuse_in_header *in)
 			continue;
 		fs->stats.interrupts++;
 		late->was_interrupted = true;
-		if (!may_end(late))
+		if (!ends_by_signal(fs, late))
 			return false;
-		refuse(fs, header_of(late), -EINTR);
 		drop(fs, late);
 		return true;
 	}
@@ -265,10 +259,7 @@ static bool is_over(struct fs *fs, const struct late *late)
 		refuse(fs, in, -EIO);
 		return true;
 	}
-	if (!may_end(late))
-		return false;
-	refuse(fs, in, -EINTR);
-	return true;
+	return ends_by_signal(fs, late);
 }
 
 void backlog_check(struct fs *fs)

@@ -595,6 +595,9 @@ void once_stopped(const struct request *whole, uint64_t at, int err);
 
 /* A message of the kernel that has no answer. */
 bool once_is_told_only(const struct fuse_in_header *in);
+/* An answer without data, to the kernel itself.  0 or a negative errno: -ENOENT if
+ * it does not want one any more. */
+int once_reply(int fuse_fd, uint64_t unique, int err);
 /* Have the kernel send again what it has no answer to.  0 or a negative errno. */
 int once_ask_again(int fuse_fd);
 /* Where the kernel does not send again: what was read, and replied to. */

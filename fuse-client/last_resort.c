@@ -20,19 +20,17 @@
 
 static void refuse(int fuse_fd, const struct fuse_in_header *in)
 {
-	const struct fuse_out_header out = {
-		.len = sizeof(out),
-		/* So that whoever has files open there can close them. */
-		.error = in->opcode == FUSE_RELEASE ||
-			 in->opcode == FUSE_RELEASEDIR ? 0 : -EIO,
-		.unique = in->unique,
-	};
+	/* So that whoever has files open there can close them. */
+	bool is_close = in->opcode == FUSE_RELEASE ||
+			in->opcode == FUSE_RELEASEDIR;
+	int err;
 
 	if (once_is_told_only(in))
 		return;
-	if (write(fuse_fd, &out, sizeof(out)) < 0 && errno != ENOENT)
+	err = once_reply(fuse_fd, in->unique, is_close ? 0 : -EIO);
+	if (err && err != -ENOENT)
 		rf_log(RF_LOG_DEBUG, "a request could not be refused: %s",
-		       strerror(errno));
+		       strerror(-err));
 }
 
 static void refuse_what_was_read(struct keep *keep, int fuse_fd)

@@ -316,14 +316,20 @@ bool once_is_told_only(const struct fuse_in_header *in)
 	       in->opcode == FUSE_INTERRUPT;
 }
 
-int once_ask_again(int fuse_fd)
+int once_reply(int fuse_fd, uint64_t unique, int err)
 {
 	const struct fuse_out_header out = {
 		.len = sizeof(out),
-		.error = NOTIFY_RESEND,
+		.error = err,
+		.unique = unique,
 	};
 
 	return write(fuse_fd, &out, sizeof(out)) == sizeof(out) ? 0 : -errno;
+}
+
+int once_ask_again(int fuse_fd)
+{
+	return once_reply(fuse_fd, 0, NOTIFY_RESEND);
 }
 
 /* ---- kernels that send nothing again ----------------------------------------- */
@@ -370,16 +376,10 @@ unsigned int once_fail_all(struct keep *keep, int fuse_fd)
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < KEEP_UNANSWERED; i++) {
-		const struct fuse_out_header out = {
-			.len = sizeof(out),
-			.error = -EIO,
-			.unique = keep->unanswered[i],
-		};
-
-		if (!out.unique)
+		if (!keep->unanswered[i])
 			continue;
 		/* ENOENT: it had been replied to. */
-		count += write(fuse_fd, &out, sizeof(out)) == sizeof(out);
+		count += once_reply(fuse_fd, keep->unanswered[i], -EIO) == 0;
 		keep->unanswered[i] = 0;
 	}
 	return count;
