@@ -20,6 +20,8 @@
  * --local: a local file system.  Linux looks for a circle along one lock in the way of
  * each, so some are not found.
  */
+#include "lib/campaign.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -658,14 +660,11 @@ static void call(struct agent *agent, const struct order *order)
 
 /* ---- chance ----------------------------------------------------------------------------- */
 
-static uint64_t state;
+static struct rng rng;
 
 static unsigned int pick(unsigned int count)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (unsigned int)((state >> 11) % count);
+	return rng_below(&rng, count);
 }
 
 /* A slot that is used, or one that is not; -1: none. */
@@ -791,7 +790,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	printf("seed %u\n", seed);
-	state = (uint64_t)seed << 20 | 1;
+	rng.state = seed;
 	for (unsigned int i = 0; i < DESCRIPTIONS; i++)
 		descriptions[i].flock = F_UNLCK;
 	for (unsigned int i = 0; i < AGENTS; i++)
