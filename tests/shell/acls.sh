@@ -200,8 +200,7 @@ same_as_here "two mounts" "$A" "$B"
 # They are on the disk.
 setfacl -R -m u:1002:rwx "$A/i"
 lists "$A/i" "$A/i/file" >"$T/want"
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server
 start_server
 mount_at "$A"

@@ -8,12 +8,7 @@
 MODEL=$BUILD/tests/posix/data_model
 
 start_server
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 mkdir "$T/local" "$A/dir"
 
 say "a local file system, to prove the model"
@@ -34,6 +29,5 @@ if "$MODEL" --spoil --replay "$T/script" "$B/dir"; then
 fi
 "$MODEL" --replay "$T/script" "$B/dir"
 
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server

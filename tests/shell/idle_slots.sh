@@ -5,12 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 start_server --grant-ms 300 --staging 8M --session-staging 4M
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 head -c 1048576 /dev/urandom >"$T/data"
 head -c 16777216 /dev/urandom >"$B/big"
 cp "$T/data" "$A/first"
@@ -35,6 +30,5 @@ cmp "$T/data" "$B/first"
 cmp "$T/data" "$B/second"
 ! grep -q "connection lost" "$T/server.log" ||
 	fail "a client has used what was taken back"
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server

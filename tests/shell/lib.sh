@@ -265,6 +265,21 @@ umount_at() {
 	wait_for_end "$pid" || fail "the client ended with status $?"
 }
 
+# mount_two [OPTIONS]: of one export, on $A and $B; their processes are $pid_a and
+# $pid_b, for umount_two.
+mount_two() {
+	A=$T/a
+	B=$T/b
+	mount_at "$A" "$@"
+	pid_a=$CLIENT_PID
+	mount_at "$B" "$@"
+	pid_b=$CLIENT_PID
+}
+umount_two() {
+	umount_at "$A" "$pid_a"
+	umount_at "$B" "$pid_b"
+}
+
 # A server, and the mount $M.
 serve_and_mount() {
 	M=$T/mnt

@@ -14,12 +14,7 @@ bounds=(--ops 10000000 --seconds $seconds)
 
 start_server
 LISTEN=$ADDRESS
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 mkdir "$T/local" "$A/one" "$A/two" "$A/three"
 
 say "a local file system, to prove the model"
@@ -50,6 +45,5 @@ wait "$model" || fail "the model found a fault"
 say "$rounds kills"
 [ $rounds -ge 4 ] || fail "only $rounds kills"
 
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server

@@ -15,12 +15,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	mount -o remount,bind,nodev,nosuid "$T/local"
 fi
 start_server
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 mkdir "$A/dir"
 
 # ext4 or xfs; others (tmpfs) differ in what moves which time.
@@ -46,7 +41,6 @@ if "$MODEL" --spoil --replay "$T/script" "$B/dir"; then
 fi
 "$MODEL" --replay "$T/script" "$B/dir"
 
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 umount "$T/local" 2>/dev/null || true
 stop_server

@@ -6,12 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 start_server
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 mkdir "$T/local" "$A/dir"
 for program in "$ROOT"/tests/posix/rules_*.c; do
 	program=$BUILD/tests/posix/$(basename "$program" .c)
@@ -22,6 +17,5 @@ for program in "$ROOT"/tests/posix/rules_*.c; do
 	say "$program, two mounts"
 	"$program" "$A/dir" "$B/dir"
 done
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server

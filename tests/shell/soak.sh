@@ -22,12 +22,7 @@ C=$T/c
 mount_at "$C"
 pid_c=$CLIENT_PID
 start_proxy
-A=$T/a
-B=$T/b
-mount_at "$A" rpc_timeo=5
-pid_a=$CLIENT_PID
-mount_at "$B" rpc_timeo=5
-pid_b=$CLIENT_PID
+mount_two rpc_timeo=5
 
 # ---- jobs: each in a folder of its own, until $T/enough is there -------------------
 
@@ -297,8 +292,7 @@ checked=$(cat "$T"/checked.* | awk '{ n += $1 } END { print n }')
 for file in "$T"/checked.*; do
 	say "checked: ${file##*.} $(awk '{ n += $1 } END { print n }' "$file")"
 done
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 umount_at "$C" "$pid_c"
 stop_server
 

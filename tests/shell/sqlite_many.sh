@@ -86,6 +86,5 @@ mount_at "$B"
 pid_b=$CLIENT_PID
 many "two mounts" delete "$A" "$B"
 many "two mounts" persist "$A" "$B"
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server

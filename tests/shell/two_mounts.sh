@@ -5,12 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 start_server
-A=$T/a
-B=$T/b
-mount_at "$A"
-pid_a=$CLIENT_PID
-mount_at "$B"
-pid_b=$CLIENT_PID
+mount_two
 
 for ((i = 0; i < 50; i++)); do
 	printf 'text %d\n' $i >"$A/file"
@@ -75,6 +70,5 @@ for round in 1 2 3; do
 	cp "$T/data" "$B/large"
 	cmp "$T/data" "$A/large"
 done
-umount_at "$A" "$pid_a"
-umount_at "$B" "$pid_b"
+umount_two
 stop_server
