@@ -335,7 +335,7 @@ static int post_chain(struct move *move, struct tune_op *op)
 	int err;
 
 	for (unsigned int i = 0; i < move->chain; i++) {
-		uint64_t at = move->position++ * move->block % TUNE_SCRATCH;
+		uint64_t at = move->position++ * move->block % end->span;
 
 		sges[i] = (struct rf_sge){ end->data + at, move->block,
 					   end->data_mr };
@@ -360,9 +360,11 @@ int tune_end_move(struct tune_end *end, enum rf_opcode code, uint32_t block,
 	uint64_t end_ns = rf_now_ns() + for_ns;
 
 	RF_ASSERT(block > 0 && block <= TUNE_BLOCK_MAX &&
-		  TUNE_SCRATCH % block == 0);
+		  end->span % block == 0 && end->span <= TUNE_SCRATCH);
 	RF_ASSERT(depth > 0 && depth <= TUNE_DEPTH_MAX);
-	move.chain = depth < CHAIN_FROM ? 1 : depth / CHAIN_SHARE;
+	RF_ASSERT(end->chain <= depth && end->chain <= TUNE_CHAIN_MAX);
+	move.chain = end->chain ? end->chain :
+		     depth < CHAIN_FROM ? 1 : depth / CHAIN_SHARE;
 	move.chains = depth / move.chain;
 	do {
 		for (unsigned int i = 0; i < move.chains && !end->err; i++)
@@ -430,7 +432,8 @@ int tune_end_open(struct tune_end *end, const char *uri,
 	int err;
 
 	*end = (struct tune_end){ .is_passive = is_passive,
-				  .message_max = message_max };
+				  .message_max = message_max,
+				  .span = TUNE_SCRATCH };
 	init_ops(end);
 	err = rf_fabric_open(uri, &end->fab);
 	if (!err && tuning)

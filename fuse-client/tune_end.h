@@ -47,6 +47,8 @@ struct tune_end {
 	struct rf_mr *data_mr, *messages_mr;
 	uint32_t message_max;
 	uint32_t poll_us;		/* spin so long before each wait */
+	uint32_t span;			/* walk through so much of the scratch */
+	unsigned int chain;		/* works in one; 0: as a mount does it */
 	struct tune_op recv_ops[TUNE_RECVS], send_op, ops[TUNE_DEPTH_MAX];
 	struct rf_remote remote;	/* the peer's scratch */
 	bool is_passive, is_connected, is_greeted;
@@ -83,8 +85,8 @@ int tune_end_round_trip(struct tune_end *end, uint32_t size);
 
 /*
  * RF_READ or RF_WRITE blocks for so long with depth of them in flight, in
- * chains of which the last work is signalled, as a mount does it; *count of
- * them are done and in place.  [blocks]
+ * chains of which the last work is signalled; *count of them are done and in
+ * place.  [blocks]
  */
 int tune_end_move(struct tune_end *end, enum rf_opcode code, uint32_t block,
 		  unsigned int depth, uint64_t for_ns, uint64_t *count);

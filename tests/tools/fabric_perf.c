@@ -13,9 +13,10 @@
  *
  * Everything is measured in turn, several times over, and the median taken, so
  * that a busy machine disturbs fabric and TCP alike; and all of them walk through
- * the same amount of memory, so that no cache favours one.  --json FILE writes one
- * object a line: send_SIZE, read_SIZE_DEPTH, write_SIZE_DEPTH, tcp_ping_SIZE,
- * tcp_out_SIZE, tcp_in_SIZE.
+ * the same amount of memory, so that no cache favours one.  --plain: the fabric
+ * moves one block again and again, and posts and signals each work alone, as
+ * perftest does.  --json FILE writes one object a line: send_SIZE, read_SIZE_DEPTH,
+ * write_SIZE_DEPTH, tcp_ping_SIZE, tcp_out_SIZE, tcp_in_SIZE.
  */
 #include "fuse-client/tune_end.h"
 
@@ -53,7 +54,7 @@ static struct {
 	const char *json;	/* file, or NULL */
 	bool is_quick;
 	const char *only;	/* rows whose name begins so; NULL: all */
-	bool polls, has_no_tcp;
+	bool polls, has_no_tcp, is_plain;
 	uint32_t size;		/* 0: all */
 	unsigned int depth;	/* 0: all */
 	unsigned int trips;	/* of SEND; 0: for seconds */
@@ -440,6 +441,8 @@ static void measure_one_sided(enum rf_opcode code, const char *what,
 
 	if (!is_wanted(what))
 		return;
+	end.span = options.is_plain ? size : TUNE_SCRATCH;
+	end.chain = options.is_plain ? 1 : 0;
 	check(tune_end_move(&end, code, size, depth, duration_ns() / 10,
 			    &count), "move");
 	watch = stopwatch_start();
@@ -625,7 +628,7 @@ static void usage(void)
 	fprintf(stderr,
 		"fabric_perf [--fabric URI] [--seconds S] [--rounds N] [--quick]\n"
 		"            [--only WHAT] [--size N] [--depth N] [--no-tcp]\n"
-		"            [--poll] [--trips N] [--json FILE]\n"
+		"            [--poll] [--plain] [--trips N] [--json FILE]\n"
 		"            [--listen HOST:PORT | HOST:PORT]\n");
 	exit(2);
 }
@@ -644,6 +647,7 @@ int main(int argc, char **argv)
 		{ "no-tcp", no_argument, NULL, 't' },
 		{ "size", required_argument, NULL, 'z' },
 		{ "depth", required_argument, NULL, 'd' },
+		{ "plain", no_argument, NULL, 'i' },
 		{ "trips", required_argument, NULL, 'n' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -668,6 +672,8 @@ int main(int argc, char **argv)
 			options.polls = true;
 		else if (c == 't')
 			options.has_no_tcp = true;
+		else if (c == 'i')
+			options.is_plain = true;
 		else if (c == 'z')
 			options.size = (uint32_t)atoi(optarg);
 		else if (c == 'n')
