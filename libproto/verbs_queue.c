@@ -8,7 +8,10 @@
  * stands for all works before it, so those without an op are not signalled, but
  * for one in each quarter of the ring.  On iWARP devices it does not stand for
  * earlier Reads, which complete when their data come, long after what was sent
- * behind them: there each Read is signalled, and what follows it waits.
+ * behind them: there each Read is signalled, and what follows it waits.  On siw
+ * each work is: from the pages of one without a notice it sends without a copy, so
+ * that TCP may still need them when the work behind it is complete
+ * (siw_qp_prepare_tx() of Linux).
  *
  * When it fails.  After an error each work given to the device completes as
  * flushed; those before the first bad one have succeeded.
@@ -291,9 +294,10 @@ static int fill_work(struct verbs_ep *ep, const struct rf_work *work,
 
 static void choose_signal(struct verbs_ep *ep, struct verbs_work *work)
 {
+	const struct verbs_fabric *fabric = fabric_of(ep);
 	uint32_t quarter = ep->base.config.send_depth / 4u;
-	bool is_told = work->op || work->code == RF_UNBIND ||
-		       (work->code == RF_READ && fabric_of(ep)->is_iwarp);
+	bool is_told = work->op || work->code == RF_UNBIND || fabric->is_siw ||
+		       (work->code == RF_READ && fabric->is_iwarp);
 
 	if (!is_told && ++ep->unsignalled <= quarter)
 		return;

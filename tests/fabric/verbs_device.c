@@ -293,8 +293,12 @@ CONFORMANCE_TEST(verbs_device, a_batch_is_one_chain_with_one_notice)
 	cr_assert_eq(rig_post(&couple.client, works, BURST), 0);
 	cr_assert_eq(asked.doorbells, 1);
 	cr_assert_eq(asked.works, BURST);
-	/* One quarter of the queue, at which one is due, is as long. */
-	cr_assert_leq(asked.signalled, 2);
+	/* One quarter of the queue, at which one is due, is as long; siw copies
+	 * only what is signalled. */
+	if (fabric_of(&couple.rig.a)->is_siw)
+		cr_assert_eq(asked.signalled, BURST);
+	else
+		cr_assert_leq(asked.signalled, 2);
 	rig_until(&couple.rig, sent.done_count && came[BURST - 1].done_count);
 	couple_close(&couple);
 #endif
