@@ -317,6 +317,30 @@ void staging_drop(struct lender *lender, struct grant *grant)
 	end_grant(lender, grant);
 }
 
+/* One that waits to be posted, and needs it no more: the client was first. */
+static struct grant *find_invalidated(const struct lender *lender)
+{
+	struct rf_list *pos;
+
+	rf_list_for_each(pos, &lender->unbinds) {
+		struct grant *grant = rf_container_of(pos, struct grant, link);
+
+		if (!staging_is_bound(grant))
+			return grant;
+	}
+	return NULL;
+}
+
+void lender_settle(struct lender *lender)
+{
+	struct grant *grant;
+
+	while ((grant = find_invalidated(lender))) {
+		rf_list_remove(&grant->link);
+		unbind_done(&grant->op, 0);
+	}
+}
+
 void lender_post(struct lender *lender)
 {
 	while (!rf_list_is_empty(&lender->unbinds) && lender->ep) {

@@ -44,6 +44,22 @@ static void flush_answers(struct server *server)
 						 answered_link)->channel);
 }
 
+/* What waits for them may go on, and more be unbound. */
+static void settle_unbinds(struct server *server)
+{
+	struct rf_list now, *item;
+
+	rf_list_init(&now);
+	rf_list_take_all(&now, &server->unbinding);
+	while ((item = rf_list_pop(&now))) {
+		struct session *session = rf_container_of(item, struct session,
+							  unbinding_link);
+
+		rf_list_push(&server->unbinding, item);
+		lender_settle(&session->lender);
+	}
+}
+
 static void post_unbinds(struct server *server)
 {
 	struct rf_list again, *item;
@@ -85,6 +101,7 @@ static void end_turn(struct rf_hook *hook)
 {
 	struct server *server = rf_container_of(hook, struct server, hook);
 
+	settle_unbinds(server);
 	exec_wake(server);
 	if (store_flush(server->store))
 		take_answers_back(server);

@@ -207,6 +207,11 @@ void staging_rearm(struct lender *lender, struct grant *grant);
 /* Drop a grant that never left (MADE), or a HELD one after the connection. */
 void staging_drop(struct lender *lender, struct grant *grant);
 
+/*
+ * Unbinds that wait to be posted, of windows which the client has invalidated
+ * meanwhile, are done; no more may be received before lender_post().
+ */
+void lender_settle(struct lender *lender);
 /* Post the unbinds that have gathered.  At the end of a turn, and again when
  * there was no room. */
 void lender_post(struct lender *lender);

@@ -485,6 +485,58 @@ SCENARIO(dropped_slots_are_dead_and_their_memory_is_free)
 	srig_close(&rig);
 }
 
+/* The key is taken back by both sides, in one turn of the server. */
+static void kill_meanwhile(struct scall *self, const struct rf_grant *slot)
+{
+	start_op(self, &client, &(struct rf_args){ .code = RF_OP_GETATTR });
+	self->call.inv_key = slot->rkey;
+	scall_submit(self);
+}
+
+DEVICE_SCENARIO(a_slot_may_be_invalidated_while_it_is_taken_back)
+{
+	static struct scall drop, kill;
+	struct rf_grant slot;
+	uint8_t id[4];
+
+	begin(scheme);
+	for (int i = 0; i < 10; i++) {
+		cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
+		rf_store_u32(id, slot.id);
+		start_op(&drop, &client, &(struct rf_args){
+			.code = RF_OP_DROP_SLOTS, .drop_slots = { { id, 4 } } });
+		scall_submit(&drop);
+		kill_meanwhile(&kill, &slot);
+		scall_wait(&drop);
+		scall_wait(&kill);
+		cr_assert_eq(drop.results[1].status, RF_ST_OK);
+		cr_assert_eq(kill.results[1].status, RF_ST_OK);
+		srig_until(&rig, srig_staging_free(&rig) ==
+			   srig_staging_total(&rig));
+	}
+	end();
+}
+
+SCENARIO(a_slot_may_be_invalidated_while_a_write_of_it_is_refused)
+{
+	static struct scall write, kill;
+	struct rf_grant slot;
+	struct rf_buf *buf;
+
+	begin(scheme);
+	buf = rf_pool_get(rig.pool, MIB);
+	cr_assert_eq(sslots(&client, 1, MIB, &slot), 1);
+	start_write(&write, &slot, 1, 1000, buf, 0);
+	scall_submit(&write);
+	kill_meanwhile(&kill, &slot);
+	scall_wait(&write);
+	scall_wait(&kill);
+	cr_assert_eq(write.results[1].status, RF_ST_BAD_GRANT);
+	cr_assert_eq(kill.results[1].status, RF_ST_OK);
+	rf_pool_put(buf);
+	end();
+}
+
 SCENARIO(one_session_cannot_take_all_slots)
 {
 	struct rf_grant slots[RF_GRANTS_MAX];
