@@ -27,15 +27,30 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/*
+ * From /proc/THREAD/stat, which is short: in status the groups stand before, and
+ * may be thousands.  The signals are the 31st word, in decimal; the second, the
+ * program's name in parentheses, may hold blanks.
+ */
+static bool has_sigkill(const char *stat)
+{
+	enum { BEHIND_NAME = 31 - 2 };
+	const char *at = strrchr(stat, ')');
+
+	for (unsigned int i = 0; at && i < BEHIND_NAME; i++)
+		at = strchr(at + 1, ' ');
+	return at && strtoull(at, NULL, 10) & 1u << (SIGKILL - 1);
+}
+
 bool interrupt_is_dying(pid_t thread)
 {
-	char path[32], text[4096], *at;
+	char path[32], text[1024];
 	ssize_t got;
 	int fd;
 
 	if (thread <= 0)	/* of another pid namespace: unknown */
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/status", thread);
+	snprintf(path, sizeof(path), "/proc/%d/stat", thread);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT;
@@ -44,8 +59,7 @@ bool interrupt_is_dying(pid_t thread)
 	if (got <= 0)
 		return true;
 	text[got] = '\0';
-	at = strstr(text, "\nSigPnd:");
-	return at && (strtoull(at + 8, NULL, 16) & 1u << (SIGKILL - 1));
+	return has_sigkill(text);
 }
 
 static void cancel_answered(struct request *r, struct rf_dec *reply)
