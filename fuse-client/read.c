@@ -15,6 +15,7 @@
 #include "fs.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 
 static void settle(struct request *r, uint64_t version)
 {
@@ -124,6 +125,15 @@ static void ask(struct request *r)
 	request_call(r, &args, read_answered);
 }
 
+/*
+ * Does the kernel keep what it reads?  For pages it names no owner of locks; so it
+ * reads also for a mapping of a file that was opened past the page cache.
+ */
+static bool fills_pages(const struct fuse_read_in *in)
+{
+	return !(in->read_flags & FUSE_READ_LOCKOWNER);
+}
+
 static void do_read(fuse_req_t fuse, fuse_ino_t nodeid, size_t size,
 		    off_t offset, struct fuse_file_info *fi)
 {
@@ -135,7 +145,7 @@ static void do_read(fuse_req_t fuse, fuse_ino_t nodeid, size_t size,
 	r->read.size = (uint32_t)rf_min_u64(size, DATA_MAX);
 	r->read.done = 0;
 	r->read.was_repeated = false;
-	if (!r->file->is_direct) {
+	if (fills_pages(fuse_io_raw(r->fs))) {
 		change_read_begin(&r->inode->change);
 		r->is_filling = true;
 	}

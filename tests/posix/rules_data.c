@@ -600,6 +600,38 @@ static void what_is_cut_off_under_a_mapping_stays_off(void)
 	close(fd);
 }
 
+/* However the file was opened.  The other mount leaves its size and times. */
+static void mapped_pages_are_not_kept_when_they_are_old(void)
+{
+	static const int flags[] = { 0, O_APPEND, O_DIRECT };
+	struct timespec times[2];
+	struct stat st;
+	char *mem, byte;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		MUST(put_file(a("f"), PAGE, 0644));
+		fd = (int)MUST(open(a("f"), O_RDWR | flags[i]));
+		mem = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+		TRUE(mem != MAP_FAILED);
+		EQUAL(mem[5], 'a' + 5);
+		munmap(mem, PAGE);
+		close(fd);
+		st = stat_of(a("f"));
+		fd = (int)MUST(open(b("f"), O_WRONLY));
+		EQUAL(pwrite(fd, "Z", 1, 5), 1);
+		times[0] = st.st_atim;
+		times[1] = st.st_mtim;
+		MUST(futimens(fd, times));
+		close(fd);
+		fd = (int)MUST(open(a("f"), O_RDONLY));
+		EQUAL(pread(fd, &byte, 1, 5), 1);
+		EQUAL(byte, 'Z');
+		close(fd);
+		MUST(unlink(a("f")));
+	}
+}
+
 /* ---- programs ------------------------------------------------------------- */
 
 static int copy_program(const char *from, const char *to)
@@ -749,6 +781,7 @@ static const struct rule rules[] = {
 	RULE(mappings_and_calls_agree),
 	RULE(mappings_across_truncate),
 	RULE(what_is_cut_off_under_a_mapping_stays_off),
+	RULE(mapped_pages_are_not_kept_when_they_are_old),
 	RULE(programs_run),
 	RULE(a_program_that_is_written_does_not_run),
 	RULE(statfs_counts_what_is_written),
