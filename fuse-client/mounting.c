@@ -111,11 +111,7 @@ bool mounting_device(const char *mountpoint, char out[32])
 	return true;
 }
 
-/*
- * Only the directory above is asked: the last part may be a dead mount, which
- * answers nothing.
- */
-int mounting_absolute(const char *path, char out[4096])
+static int absolute_above(const char *path, char out[4096])
 {
 	char copy[PATH_MAX], above[PATH_MAX];
 	const char *last;
@@ -142,6 +138,30 @@ int mounting_absolute(const char *path, char out[4096])
 		     last) >= 4096)
 		return -ENAMETOOLONG;
 	return 0;
+}
+
+/*
+ * Only the directory above is asked: the last part may be a dead mount, which
+ * answers nothing.  But if it is a symbolic link (what something is mounted on is
+ * none) the mount is where that leads to.
+ */
+int mounting_absolute(const char *path, char out[4096])
+{
+	enum { LINKS_MAX = 40 };	/* as in the kernel */
+	char target[PATH_MAX], joined[2 * PATH_MAX];
+	int err = absolute_above(path, out);
+
+	for (unsigned int i = 0; !err && i < LINKS_MAX; i++) {
+		ssize_t got = readlink(out, target, sizeof(target) - 1);
+
+		if (got < 0)
+			return 0;
+		target[got] = 0;
+		snprintf(joined, sizeof(joined), "%.*s/%s", *target == '/' ? 0 :
+			 (int)(strrchr(out, '/') - out), out, target);
+		err = absolute_above(joined, out);
+	}
+	return err ? err : -ELOOP;
 }
 
 /* ---- checks before mounting ---------------------------------------------- */

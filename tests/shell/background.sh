@@ -67,4 +67,19 @@ equal "$(cat <&3)" text "bytes of a file that was open"
 exec 3<&-
 wait_until "the end of the daemon" is_ended "$pid"
 must_fail 1 'no rdmafs is mounted' "$RDMAFS" umount "$M"
+
+# A symbolic link stands for what it leads to.
+mkdir "$T/links"
+ln -s ../mnt "$T/links/one"
+ln -s "$T/links/one" "$T/two"
+"$RDMAFS" mount "$ADDRESS/data" "$T/two"
+is_mounted "$M" || fail "not mounted by a link"
+equal "$(cat "$bdi")" 2048 "read-ahead"
+must_fail 1 'mounted there already' \
+	"$RDMAFS" mount "$ADDRESS/data" "$T/links/one"
+"$RDMAFS" upgrade "$T/links/one/"
+"$RDMAFS" umount "$T/links/one" || fail "not unmounted by a link"
+! is_mounted "$M" || fail "still mounted after umount of a link"
+ln -s loop "$T/loop"
+must_fail 1 'symbolic links' "$RDMAFS" mount "$ADDRESS/data" "$T/loop"
 stop_server
