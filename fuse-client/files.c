@@ -14,6 +14,7 @@ enum {
 	KEPT_APPEND = 1 << 2,
 	KEPT_DEAD = 1 << 3,
 	KEPT_RELEASED = 1 << 4,
+	KEPT_GONE = 1 << 5,
 };
 
 int files_init(struct files *files)
@@ -61,7 +62,8 @@ void files_keep(struct files *files, const struct file *file)
 		      (file->is_parallel ? KEPT_PARALLEL : 0u) |
 		      (file->is_append ? KEPT_APPEND : 0u) |
 		      (file->is_dead ? KEPT_DEAD : 0u) |
-		      (file->is_released ? KEPT_RELEASED : 0u);
+		      (file->is_released ? KEPT_RELEASED : 0u) |
+		      (file->is_gone ? KEPT_GONE : 0u);
 	rf_store_kept(&kept->is_taken, 1);
 	keep_use(&files->kept->used, file->item.index);
 }
@@ -78,6 +80,7 @@ static void restore(struct file *file, struct inode *inode,
 	file->is_append = kept->flags & KEPT_APPEND;
 	file->is_dead = kept->flags & KEPT_DEAD;
 	file->is_released = kept->flags & KEPT_RELEASED;
+	file->is_gone = kept->flags & KEPT_GONE;
 }
 
 int files_restore(struct files *files, const struct inodes *inodes)

@@ -22,7 +22,8 @@ struct file {
 	uint32_t wire_flags;
 	uint64_t tag;
 	uint32_t generation;		/* of the session */
-	bool is_dead;			/* gone at the server */
+	bool is_dead;			/* a lock was lost, or it is_gone */
+	bool is_gone;			/* at the server */
 	bool is_released;		/* closed, the server is to be told */
 	struct rf_list release_link;
 };

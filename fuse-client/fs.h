@@ -804,6 +804,12 @@ static inline bool file_is_dead(const struct fs *fs, const struct file *file)
 {
 	return file->is_dead || file->generation != fs->generation;
 }
+/* The server has it open, also if it is dead, until it is released there. */
+static inline bool file_has_open(const struct fs *fs, const struct file *file)
+{
+	return file->open != 0 && !file->is_gone &&
+	       file->generation == fs->generation;
+}
 
 /* ---- ops_dir.c ----------------------------------------------------------- */
 

@@ -215,7 +215,7 @@ static void release(struct request *r, struct file *file)
 {
 	struct fs *fs = r->fs;
 	uint32_t open = file->open;
-	bool is_open = open != 0 && !file_is_dead(fs, file);
+	bool is_open = file_has_open(fs, file);
 	struct inode *inode = file->inode;
 
 	if (!r->inode) {
@@ -277,7 +277,7 @@ static void do_release(fuse_req_t fuse, fuse_ino_t nodeid,
 	file->is_released = true;
 	files_keep(&r->fs->files, file);
 	request_reply_err(r, 0);
-	if (r->fs->is_away && !file_is_dead(r->fs, file))
+	if (r->fs->is_away && file_has_open(r->fs, file))
 		release_later(r, file);
 	else
 		release(r, file);

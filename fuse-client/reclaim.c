@@ -103,9 +103,10 @@ static bool take_opens(struct reclaim_call *rc)
 	while (rc->count < most && fs->reclaim.at < table->used) {
 		struct file *file = table_at(table, ++fs->reclaim.at);
 
-		/* Also those that were closed meanwhile: their RELEASE is to
-		 * come, and its number must not be another's until then. */
-		if (file && file->open && !file_is_dead(fs, file))
+		/* Also those that were closed meanwhile, or have lost a lock:
+		 * their RELEASE is to come, and its number must not be another's
+		 * until then. */
+		if (file && file_has_open(fs, file))
 			rc->files[rc->count++] = file_fh(file);
 	}
 	if (rc->count > 0)
@@ -228,7 +229,7 @@ static bool send_done(struct reclaim_call *rc)
 
 static void file_is_gone(struct fs *fs, struct file *file)
 {
-	file->is_dead = true;
+	file->is_dead = file->is_gone = true;
 	files_keep(&fs->files, file);
 	if (file->is_released)
 		return;
