@@ -61,52 +61,73 @@ static struct held *make(struct held_locks *locks, struct inode *inode,
 	return held;
 }
 
-static bool is_kept(const struct keep_range *kept, const struct held *held,
-		    const struct rf_range *range, uint32_t flags)
+/* Where it is kept; it counts there if it is not new. */
+static struct keep_range *kept_of(struct held_locks *locks,
+				  const struct held_range *range)
 {
-	return kept->is_taken && kept->owner == held->owner &&
-	       kept->fh == held->fh && kept->start == range->start &&
-	       kept->end == range->end && kept->pid == range->pid &&
-	       kept->flags == flags &&
-	       kept->inode == held->inode->item.index;
+	return &locks->kept->v[range->item.index];
 }
 
-static void keep_range(struct held_locks *locks, const struct held *held,
-		       const struct held_range *range)
+static void keep_new(struct held_locks *locks, const struct held *held,
+		     const struct held_range *range)
 {
-	struct keep_range *kept = &locks->kept->v[range->item.index];
-	uint32_t flags = (held->is_flock ? KEPT_FLOCK : 0u) |
-			 (range->range.is_exclusive ? KEPT_EXCLUSIVE : 0u);
+	struct keep_range *kept = kept_of(locks, range);
 
-	if (is_kept(kept, held, &range->range, flags))
-		return;
-	rf_store_kept(&kept->is_taken, 0);
 	kept->owner = held->owner;
 	kept->fh = held->fh;
 	kept->start = range->range.start;
 	kept->end = range->range.end;
 	kept->inode = held->inode->item.index;
 	kept->pid = range->range.pid;
-	kept->flags = flags;
+	kept->flags = (held->is_flock ? KEPT_FLOCK : 0u) |
+		      (range->range.is_exclusive ? KEPT_EXCLUSIVE : 0u);
 	rf_store_kept(&kept->is_taken, 1);
 	keep_use(&locks->kept->used, range->item.index);
 }
 
-/* Before those that it does not have any more are given back. */
-static void keep_ranges(struct held_locks *locks, const struct held *held)
+/* It was cut at one end, or locked by another open: one store each. */
+static void keep_changed(struct held_locks *locks, const struct held *held,
+			 const struct held_range *range)
+{
+	struct keep_range *kept = kept_of(locks, range);
+
+	if (kept->fh != held->fh)
+		rf_store_kept(&kept->fh, held->fh);
+	if (kept->start != range->range.start)
+		rf_store_kept(&kept->start, range->range.start);
+	if (kept->end != range->range.end)
+		rf_store_kept(&kept->end, range->range.end);
+}
+
+static void keep_some(struct held_locks *locks, const struct held *held,
+		      bool is_new)
 {
 	const struct rf_list *at;
 
+	rf_list_for_each(at, &held->ranges) {
+		const struct rf_range *it =
+			rf_container_of(at, const struct rf_range, link);
+		const struct held_range *range =
+			rf_container_of(it, const struct held_range, range);
+
+		if (!is_new)
+			keep_changed(locks, held, range);
+		else if (!kept_of(locks, range)->is_taken)
+			keep_new(locks, held, range);
+	}
+}
+
+/*
+ * What was held before, and is, stands there all the time: what is new comes
+ * first, then the others are cut, and those that are not held any more are given
+ * back after this.
+ */
+static void keep_ranges(struct held_locks *locks, const struct held *held)
+{
 	if (!locks->kept)
 		return;
-	rf_list_for_each(at, &held->ranges) {
-		const struct rf_range *range =
-			rf_container_of(at, const struct rf_range, link);
-
-		keep_range(locks, held,
-			   rf_container_of(range, const struct held_range,
-					   range));
-	}
+	keep_some(locks, held, true);
+	keep_some(locks, held, false);
 }
 
 static void give_range(struct held_locks *locks, struct held_range *range)
@@ -213,7 +234,7 @@ void held_forget(struct held_locks *locks, struct inode *inode)
 	inode->locks_are_unknown = false;
 }
 
-/* In its place; true if it overlaps with none: its owner died in between. */
+/* In its place.  False: it overlaps with another. */
 static bool insert(struct held *held, struct rf_range *range)
 {
 	struct rf_list *at = held->ranges.next;
@@ -232,9 +253,11 @@ static bool insert(struct held *held, struct rf_range *range)
 	return true;
 }
 
+/* late: those that overlap with others. */
 static int restore(struct held_locks *locks, struct inode *inode,
-		   struct held_range *range, const struct keep_range *kept)
+		   struct held_range *range, struct rf_list *late)
 {
+	const struct keep_range *kept = kept_of(locks, range);
 	bool is_flock = kept->flags & KEPT_FLOCK;
 	struct held *held = held_find(inode, kept->owner, is_flock);
 
@@ -251,12 +274,29 @@ static int restore(struct held_locks *locks, struct inode *inode,
 	};
 	rf_list_init(&range->range.link);
 	if (!insert(held, &range->range))
-		give_range(locks, range);
+		rf_list_push(late, &range->range.link);
 	return 0;
+}
+
+/*
+ * Its owner died in between.  Where they differ is where he was about to lock or to
+ * unlock, and that is done again.
+ */
+static void restore_late(struct held_locks *locks, const struct inodes *inodes,
+			 struct held_range *range)
+{
+	const struct keep_range kept = *kept_of(locks, range);
+
+	held_set(locks, table_at(&inodes->table, kept.inode), kept.owner,
+		 kept.flags & KEPT_FLOCK, kept.fh, &range->range);
+	give_range(locks, range);
 }
 
 int held_restore(struct held_locks *locks, const struct inodes *inodes)
 {
+	struct rf_list late, *link;
+
+	rf_list_init(&late);
 	for (uint32_t i = 1; i <= locks->kept->used; i++) {
 		const struct keep_range *kept = &locks->kept->v[i];
 		struct inode *inode = table_at(&inodes->table, kept->inode);
@@ -264,8 +304,17 @@ int held_restore(struct held_locks *locks, const struct inodes *inodes)
 		struct held_range *range = table_restore(&locks->ranges, 0,
 							 is_taken);
 
-		if (!range || (is_taken && restore(locks, inode, range, kept)))
+		if (!range || (is_taken && restore(locks, inode, range, &late)))
 			return -ENOMEM;
+		if (!is_taken)
+			rf_store_kept(&locks->kept->v[i].is_taken, 0);
+	}
+	while ((link = rf_list_pop(&late))) {
+		struct rf_range *range = rf_container_of(link, struct rf_range,
+							 link);
+
+		restore_late(locks, inodes, rf_container_of(
+					range, struct held_range, range));
 	}
 	return 0;
 }

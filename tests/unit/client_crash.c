@@ -235,6 +235,56 @@ static void locks(void)
 	krig_forget(file);
 }
 
+static struct asked *lock_range(uint32_t opcode, uint64_t nodeid, uint64_t fh,
+				uint64_t owner, uint32_t type, uint64_t start,
+				uint64_t end)
+{
+	const struct fuse_lk_in args = {
+		.fh = fh, .owner = owner,
+		.lk = { .start = start, .end = end, .type = type,
+			.pid = (uint32_t)owner },
+	};
+
+	return krig_begin(opcode, nodeid, PART(args), NO_MORE);
+}
+
+static void found(uint64_t file, uint64_t fh, uint64_t start, uint64_t end,
+		  uint32_t type)
+{
+	struct fuse_lk_out out;
+
+	OK_WITH(lock_range(FUSE_GETLK, file, fh, 2, F_WRLCK, start, end), out);
+	cr_assert_eq(out.lk.type, type, "seed %u: type %u from %llu to %llu, "
+		     "not %u", seed, out.lk.type,
+		     (unsigned long long)out.lk.start,
+		     (unsigned long long)out.lk.end, type);
+}
+
+/*
+ * A lock of which the middle becomes another; and close() ends all of it, though the
+ * file stays open.
+ */
+static void ranges(void)
+{
+	static const uint32_t middles[] = { F_UNLCK, F_RDLCK };
+	uint64_t file, fh = krig_create(folder_id, "ranges", 0, &file);
+	const struct fuse_flush_in flush = { .fh = fh, .lock_owner = 1 };
+
+	for (unsigned int i = 0; i < RF_ARRAY_SIZE(middles); i++) {
+		OK(lock_range(FUSE_SETLK, file, fh, 1, F_WRLCK, 0, 99));
+		OK(lock_range(FUSE_SETLK, file, fh, 1, middles[i], 40, 59));
+		found(file, fh, 0, 39, F_WRLCK);
+		found(file, fh, 40, 59, middles[i]);
+		found(file, fh, 60, 99, F_WRLCK);
+		found(file, fh, 100, INT64_MAX, F_UNLCK);
+		OK(krig_begin(FUSE_FLUSH, file, PART(flush), NO_MORE));
+		found(file, fh, 0, INT64_MAX, F_UNLCK);
+	}
+	krig_release(file, fh);
+	OK(krig_begin(FUSE_UNLINK, folder_id, NAME("ranges"), NO_MORE));
+	krig_forget(file);
+}
+
 /* How many stores it took, if the daemon lived; else 0. */
 static unsigned int play(void (*scene)(void), unsigned int dies_at)
 {
@@ -287,6 +337,11 @@ Test(client_crash, names_are_made_moved_and_removed_once)
 Test(client_crash, appends_land_once)
 {
 	play_all(writes);
+}
+
+Test(client_crash, locks_of_ranges_stay_and_end)
+{
+	play_all(ranges);
 }
 
 Test(client_crash, locks_and_waits_go_on)
