@@ -118,7 +118,8 @@ $(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
 # Those that have a whole client in them, beside which no server fits.
-WHOLE_CLIENT := $(patsubst %,$(BUILD)/tests/unit/%,client_crash client_states)
+WHOLE_CLIENT := $(patsubst %,$(BUILD)/tests/unit/%,client_crash client_once \
+	client_states)
 $(WHOLE_CLIENT): %: %.o $(call obj,$(patsubst %,tests/common/%.c,\
 		sanitizers scratch kernel_rig)) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)

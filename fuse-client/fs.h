@@ -71,7 +71,7 @@ enum {
 	SMALL_BUF_SIZE = 128 << 10,	/* the usual read-ahead */
 	WORKS_MAX = 32,			/* one-sided operations of one request */
 	/* Of the kernel, without an object, while the server says nothing. */
-	BACKLOG_MESSAGES_MAX = KEEP_UNANSWERED,
+	BACKLOG_MESSAGES_MAX = 1 << 14,
 	BACKLOG_BYTES_MAX = 256 << 20,
 	LOCK_WAITS_MAX = KEEP_WAITS,	/* the server's limit for a session */
 	INVALIDATIONS_MAX = 64,

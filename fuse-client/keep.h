@@ -36,7 +36,7 @@ enum {
 	KEEP_REQUESTS = 512,
 	KEEP_REPLY_MAX = 512,		/* results of a change: attributes */
 	KEEP_INIT_MAX = 256,		/* the kernel's INIT; 104 today */
-	KEEP_UNANSWERED = 1 << 14,
+	KEEP_UNANSWERED = 1 << 15,
 	KEEP_WAITS = 4096,
 };
 

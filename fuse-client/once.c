@@ -35,6 +35,9 @@
 _Static_assert(KEEP_REQUESTS >= 2 * REQUESTS_TOTAL,
 	       "one for each request, and for each of a daemon that died");
 _Static_assert(PARTS_MAX <= 64, "a bit for each part");
+_Static_assert(KEEP_UNANSWERED >= BACKLOG_MESSAGES_MAX + LOCK_WAITS_MAX +
+				  REQUESTS_MAX + SPARE_REQUESTS,
+	       "a place for each that may have been read");
 
 /* ---- records --------------------------------------------------------------- */
 
@@ -334,12 +337,13 @@ int once_ask_again(int fuse_fd)
 
 /* ---- kernels that send nothing again ----------------------------------------- */
 
-/* Uniques grow by two; they lie in a row from where they belong. */
-enum { ROW = 64 };
-
+/*
+ * Uniques grow by two; each lies where it belongs, or at the next free place: it is
+ * mostly the first, but for who comes after thousands that wait for locks.
+ */
 static uint64_t *find_unanswered(struct keep *keep, uint64_t home, uint64_t value)
 {
-	for (uint64_t i = 0; i < ROW; i++) {
+	for (uint64_t i = 0; i < KEEP_UNANSWERED; i++) {
 		uint64_t *at = &keep->unanswered[(home / 2 + i) %
 						 KEEP_UNANSWERED];
 
