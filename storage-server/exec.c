@@ -171,6 +171,7 @@ static int begin_op(struct exec *e)
 	if (ret == 0)
 		return -ENOMSG;
 	e->is_in_op = true;
+	e->cut_inode = 0;
 	e->place.code = e->args.code;
 	e->results = (struct rf_results){ .code = e->args.code };
 	e->server->figures.ops++;

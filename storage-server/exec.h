@@ -126,7 +126,7 @@ struct exec {
 	struct busy_mark marks[EXEC_MARKS];
 	uint8_t last_mark;		/* the one taken last */
 	uint64_t synced_inode;		/* flushed for a rename; 0: none */
-	uint64_t cut_inode;		/* by O_TRUNC, in this batch; 0: none */
+	uint64_t cut_inode;		/* by O_TRUNC of this operation; 0: none */
 	struct exec_cut cuts[EXEC_CUTS];	/* their marks are exclusive */
 	unsigned int cut_count, cuts_done;
 	struct grant *made[RF_GRANTS_MAX];	/* their binds go with the answer */
@@ -169,7 +169,6 @@ struct exec {
 		bool is_hole;
 		uint64_t result;
 		int err;		/* 0, errno or status */
-		exec_step step;
 	} work;
 };
 
@@ -297,8 +296,9 @@ void exec_note_read(struct exec *e, uint32_t flags);
 
 /* ---- exec_truncate.c ---------------------------------------------------- */
 
-/* O_TRUNC: empty the current handle's file (attr is what it is now), then do
- * step, which finds the size 0. */
+/* O_TRUNC: empty the file that step has found and may write (attr is what it is
+ * now).  step is done again, to find it once more when nobody else uses it, and at
+ * last with the size 0. */
 int exec_cut(struct exec *e, const rf_attr_t *attr, exec_step step);
 
 /* The batch is about to be committed: what are the sizes? */

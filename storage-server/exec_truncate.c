@@ -105,34 +105,39 @@ void exec_cut_data(struct exec *e, void (*done)(struct exec *e))
 
 /* ---- O_TRUNC ------------------------------------------------------------ */
 
-static int cut_marked(struct exec *e)
+static int cut_marked(struct exec *e, uint64_t inode)
 {
 	struct rf_setattr_args args = { .valid = RF_SET_SIZE };
 	struct object *object;
 	uint64_t change_before;
 	rf_attr_t attr;
-	int err = txn_getattr(exec_txn(e), e->work.inode, &attr);
+	int err = txn_getattr(exec_txn(e), inode, &attr);
 
 	if (!err)
-		err = exec_object(e, 0, e->work.inode, &object);
+		err = exec_object(e, 0, inode, &object);
 	if (!err && attr.size > 0)
-		err = plan_cut(e, e->work.inode);
+		err = plan_cut(e, inode);
 	if (exec_killer(e))
 		args.valid |= RF_SET_KILL_PRIV;
 	if (!err)
-		err = txn_setattr(exec_txn(e), exec_cred(e), e->work.inode,
-				  &args, true, &change_before, &attr);
-	if (err)
-		return exec_stale(err);
-	e->cut_inode = e->work.inode;
-	return e->work.step(e);
+		err = txn_setattr(exec_txn(e), exec_cred(e), inode, &args, true,
+				  &change_before, &attr);
+	return exec_stale(err);
 }
 
 int exec_cut(struct exec *e, const rf_attr_t *attr, exec_step step)
 {
-	e->work.inode = attr->inode;
-	e->work.step = step;
-	return exec_mark(e, attr->inode, true, cut_marked);
+	int err;
+
+	/* With the mark in hand step looks again: meanwhile the name may have become
+	 * another file's, and the right to write have gone. */
+	if (!exec_has_mark(e, attr->inode, true))
+		return exec_mark(e, attr->inode, true, step);
+	err = cut_marked(e, attr->inode);
+	if (err)
+		return err;
+	e->cut_inode = attr->inode;
+	return step(e);
 }
 
 /* ---- SETATTR ------------------------------------------------------------ */

@@ -457,6 +457,69 @@ SCENARIO(a_gap_is_cleared_of_what_failed_meanwhile)
 	end();
 }
 
+/* ---- while a worker writes ------------------------------------------------ */
+
+/* Open "a" and cut it to nothing; the answer is not waited for. */
+static void start_emptying(struct scall *emptying)
+{
+	const struct rf_args args = OP_CREATE("a", RW | RF_OPEN_TRUNC);
+
+	scall_init(emptying, &client);
+	scall_add(emptying, &(struct rf_args){ .code = RF_OP_USE,
+					       .use = { client.root } });
+	scall_add(emptying, &args);
+	emptying->call.identity = 1;
+	scall_submit(emptying);
+}
+
+/* It would have to wait, and meanwhile its name becomes another file's: that one is
+ * opened and emptied, not the one that had the name. */
+SCENARIO(a_file_renamed_while_its_truncation_waits_stays_whole)
+{
+	static struct scall emptying;
+	static struct block block;
+	rf_handle_t handle, other;
+	uint32_t open, other_open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	get_slots(&block, 1);
+	atomic_store(&workers_are_held, true);
+	start_part(&block, &handle, open, 0, 9);
+	srig_until(&rig, is_at_work());
+	start_emptying(&emptying);
+	srig_until(&rig, rig.server->busy.waits == 1);
+	OK(&client.root, OP_RENAME("a", client.root, "b", 0));
+	other = make_filled("a", &other_open);
+	atomic_store(&workers_are_held, false);
+	cr_assert_eq(end_block(&block), RF_ST_OK);
+	scall_wait(&emptying);
+	cr_assert_eq(emptying.results[1].status, RF_ST_OK);
+	cr_assert_eq(SRES(&emptying, 0, create).handle.inode, other.inode);
+	cr_assert_eq(size_of(&other), 0);
+	cr_assert_eq(size_of(&handle), MIB);
+	cr_assert_eq(sread(&client, &handle, open, 0, MIB, out), MIB);
+	spattern(data, MIB, 9);
+	cr_assert_arr_eq(out, data, MIB);
+	end();
+}
+
+/* Each of them, also the second of one message. */
+SCENARIO(what_was_written_between_two_truncations_goes_with_the_second)
+{
+	static const uint8_t text[] = "text";
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	OK(&handle, OP_OPEN(RW | RF_OPEN_TRUNC), OP_WRITE(0, 0, 0, text, 4),
+	   OP_OPEN(RW | RF_OPEN_TRUNC));
+	cr_assert_eq(SRES(&call, 2, open).attr.size, 0);
+	cr_assert_eq(size_of(&handle), 0);
+	end();
+}
+
 /* ---- the rest ------------------------------------------------------------ */
 
 SCENARIO(a_listing_after_a_change_in_its_message_is_refused)
