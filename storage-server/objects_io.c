@@ -76,6 +76,15 @@ ssize_t object_read(struct object *object, void *out, size_t size,
 
 /* ---- write --------------------------------------------------------------- */
 
+/*
+ * To be called when the bytes are there, whole or in part: a sync takes the mark away
+ * before it begins, and one that began earlier may have missed them.
+ */
+static void note_change(struct object *object)
+{
+	atomic_store(&object->is_dirty, true);
+}
+
 /* All of the range is inside the file, which has no holes: nothing grows. */
 static bool is_overwrite(const struct object *object, size_t size,
 			 uint64_t offset)
@@ -134,8 +143,9 @@ int object_write(struct object *object, const void *data, size_t size,
 	fd = object_fd(object, true);
 	if (fd < 0)
 		return fd;
-	atomic_store(&object->is_dirty, true);
-	return write_all(object, fd, data, size, offset);
+	err = write_all(object, fd, data, size, offset);
+	note_change(object);
+	return err;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -205,8 +215,8 @@ int object_truncate(struct object *object, uint64_t size)
 	err = store_flush_log(object->store);
 	if (err)
 		return err;
-	atomic_store(&object->is_dirty, true);
 	err = cut_rest(object, fd, &st, size);
+	note_change(object);
 	if (!err)
 		return 0;
 	object_note_rest(object);
@@ -252,12 +262,12 @@ int object_allocate(struct object *object, unsigned int flags, uint64_t offset,
 	fd = object_fd(object, !(mode & FALLOC_FL_PUNCH_HOLE));
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
-	atomic_store(&object->is_dirty, true);
-	while (fallocate(fd, mode, (off_t)offset, (off_t)size))
-		if (errno != EINTR)
-			return errno == EOPNOTSUPP ? -errno :
-			       store_say_failure(object, "allocation", -errno);
-	return 0;
+	do
+		err = fallocate(fd, mode, (off_t)offset, (off_t)size) ? -errno : 0;
+	while (err == -EINTR);
+	note_change(object);
+	return err && err != -EOPNOTSUPP ?
+	       store_say_failure(object, "allocation", err) : err;
 }
 
 /*
@@ -404,9 +414,9 @@ ssize_t object_copy(struct object *from, uint64_t from_offset,
 	to_fd = object_fd(to, has_data_at(from_fd, from_offset));
 	if (to_fd < 0)
 		return to_fd == -ENOENT ? (ssize_t)size : to_fd;
-	atomic_store(&to->is_dirty, true);
 	if (from_fd >= 0)
 		done = copy_data(from_fd, from_offset, to_fd, to_offset, size);
+	note_change(to);
 	if (done < 0) {
 		leave_rest(to, to_offset + size);
 		return store_say_failure(to, "copy", (int)done);
@@ -416,6 +426,7 @@ ssize_t object_copy(struct object *from, uint64_t from_offset,
 		return done;
 	err = clear_rest(to_fd, to_offset + (uint64_t)done,
 			 size - (size_t)done);
+	note_change(to);
 	if (err)
 		leave_rest(to, to_offset + size);
 	return err ? err : (ssize_t)size;

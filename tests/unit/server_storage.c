@@ -27,6 +27,7 @@ static uint8_t data[MIB], out[MIB];
 static _Atomic int writes_until_full = -1;	/* of pwrite(); -1: never */
 static _Atomic int failing_syncs;
 static _Atomic bool workers_are_held;	/* before they write */
+static _Atomic int held_workers;	/* how many are */
 static _Atomic int slow_writes;		/* wait for the disk */
 
 static bool is_data_file(int fd)
@@ -42,9 +43,13 @@ static bool is_data_file(int fd)
 
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
-	while (atomic_load(&workers_are_held) && gettid() != getpid() &&
-	       is_data_file(fd))
-		sched_yield();
+	if (atomic_load(&workers_are_held) && gettid() != getpid() &&
+	    is_data_file(fd)) {
+		atomic_fetch_add(&held_workers, 1);
+		while (atomic_load(&workers_are_held))
+			sched_yield();
+		atomic_fetch_sub(&held_workers, 1);
+	}
 	if (atomic_load(&slow_writes) > 0 && is_data_file(fd)) {
 		atomic_fetch_sub(&slow_writes, 1);
 		usleep(2 * PACE_SLOW_MS * 1000);
@@ -517,6 +522,29 @@ SCENARIO(what_was_written_between_two_truncations_goes_with_the_second)
 	   OP_OPEN(RW | RF_OPEN_TRUNC));
 	cr_assert_eq(SRES(&call, 2, open).attr.size, 0);
 	cr_assert_eq(size_of(&handle), 0);
+	end();
+}
+
+/* A sync that ended before the worker had written what it was about to. */
+SCENARIO(a_sync_beside_a_write_does_not_make_it_durable)
+{
+	static struct block block;
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	get_slots(&block, 1);
+	atomic_store(&workers_are_held, true);
+	start_part(&block, &handle, open, 0, 9);
+	srig_until(&rig, atomic_load(&held_workers) == 1);
+	OK(&handle, OP_FSYNC(open));
+	atomic_store(&workers_are_held, false);
+	cr_assert_eq(end_block(&block), RF_ST_OK);
+	cr_assert(store_needs_flush(rig.server->store, handle.inode),
+		  "a rename over a file would not sync it");
+	OK(&handle, OP_FSYNC(open));
+	cr_assert_not(store_needs_flush(rig.server->store, handle.inode));
 	end();
 }
 
