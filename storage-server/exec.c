@@ -196,7 +196,7 @@ static int begin_op(struct exec *e)
 static void forget_message(struct exec *e)
 {
 	e->modifies = e->reruns = e->has_current = false;
-	e->is_bye = e->ends_session = e->is_spoiled = false;
+	e->is_bye = e->ends_session = e->is_spoiled = e->has_reclaimed = false;
 	e->op_index = 0;
 	e->first_change.is_set = e->sync_place.is_set = false;
 	e->made_count = e->held_count = e->fences = 0;
@@ -216,6 +216,7 @@ static void answer(struct exec *e)
 	struct session *session = e->session;
 	struct server *server = e->server;
 	bool is_bye = e->is_bye, ends_session = e->ends_session;
+	bool has_reclaimed = e->has_reclaimed;
 	unsigned int count;
 
 	exec_forfeit_rest(e);
@@ -228,6 +229,8 @@ static void answer(struct exec *e)
 	e->request = NULL;
 	e->state = EXEC_IDLE;
 	server->active--;
+	if (has_reclaimed)
+		session_end_reclaim(session);
 	if (is_bye)
 		session_bye(session);
 	else if (ends_session)

@@ -105,6 +105,7 @@ struct exec {
 	bool is_spoiled;		/* the batch: to be dropped */
 	bool modifies;			/* an operation that does has run */
 	bool is_bye;
+	bool has_reclaimed;		/* RECLAIM_DONE */
 	bool ends_session;		/* the client broke a rule */
 	bool reruns;			/* from the first operation, next */
 	uint8_t op_index;

@@ -230,8 +230,9 @@ int exec_op_reclaim(struct exec *e)
 	return session_reclaim(e->session, &proof);
 }
 
+/* Takes effect with the answer: it deletes files, and a batch may be open here. */
 int exec_op_reclaim_done(struct exec *e)
 {
-	session_reclaimed(e->session);
+	e->has_reclaimed = true;
 	return 0;
 }

@@ -38,6 +38,7 @@ void exec_rewind(struct exec *e)
 	e->sync_is_data_only = true;
 	e->first_change.is_set = e->sync_place.is_set = false;
 	e->modifies = e->has_current = e->is_in_op = false;
+	e->has_reclaimed = false;
 	e->op_index = 0;
 	e->cut_inode = 0;
 	e->reruns = true;

@@ -160,6 +160,8 @@ enum rf_status session_resume(struct session *session,
 int session_put_record(struct session *session);
 /* Of the channel: a slot with a kept answer is used again. */
 void session_resent(struct session *session, uint16_t slot, bool is_resent);
+/* RECLAIM_DONE: it has what it wants. */
+void session_end_reclaim(struct session *session);
 /* Does an answer that a slot keeps say that this open is released? */
 bool session_has_released(struct session *session, uint32_t id);
 

@@ -9,7 +9,9 @@
  * not have had it yet, so it can't reclaim them.  Such an open is confirmed when
  * the answer is sent again, or by RECLAIM, and goes when the slot's next request
  * says that the client has the answer and, not having reclaimed the open, does
- * not want it.
+ * not want it; at the latest by RECLAIM_DONE, which comes when all that is to be sent
+ * again has been answered: a slot may stay unused for long, and a file that was
+ * deleted would be kept as long.
  *
  * When it fails.  The session stays as it was, and the client tries again.
  */
@@ -173,6 +175,15 @@ void session_resent(struct session *session, uint16_t slot, bool is_resent)
 		return;
 	for (unsigned int i = 0; i < record.open_count; i++)
 		settle_open(session, slot, &record.opens[i], is_resent);
+}
+
+void session_end_reclaim(struct session *session)
+{
+	uint32_t at = 0, id;
+
+	while ((id = open_table_walk(&session->opens, &at)))
+		drop_provisional(session, id);
+	session_reclaimed(session);
 }
 
 /* ---- what kept answers promise ------------------------------------------ */

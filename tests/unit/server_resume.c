@@ -508,9 +508,9 @@ SCENARIO(opens_of_kept_answers_are_put_in_order)
 	RAWS_LOSE(&raws, 1, 2, &released, OP_RELEASE(gone));
 	come_back(RESTART);
 	reclaim(&released, gone, RW, gone_tag, 1, RF_ST_OK);
-	reclaim_done(2);
 	cr_assert_eq(RAWS_RUN(&raws, 2, 1, ROOT, OP_CREATE("a", RW)),
 		     RF_ST_OK);
+	reclaim_done(2);
 	open = RAWS_RES(&raws, 0, create).open;
 	handle = RAWS_RES(&raws, 0, create).handle;
 	cr_assert_eq(RAWS_RUN(&raws, 3, 2, &handle,
@@ -542,6 +542,35 @@ SCENARIO(an_open_that_the_client_let_go_does_not_come_back)
 	end_raw();
 }
 
+/* Its slot may not be used again for long, and the file is deleted before. */
+SCENARIO(an_open_that_the_client_let_go_keeps_no_file)
+{
+	struct store_stats stats;
+	rf_handle_t handle, again;
+	uint32_t open, other;
+
+	begin_raw(scheme);
+	handle = make("a", RW, 1, 1, &open, NULL);
+	RAWS_LOSE(&raws, 2, 1, ROOT, OP_CREATE("b", RW));
+	come_back(CUT);
+	cr_assert_eq(RAWS_RUN(&raws, 3, 1, &handle, OP_RELEASE(open)), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 3, 2, ROOT, OP_MKDIR("d")), RF_ST_OK);
+	come_back(RESTART);
+	cr_assert_eq(RAWS_RUN(&raws, 3, 3, ROOT, OP_UNLINK("a"),
+			      OP_UNLINK("b")), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, ROOT, OP_CREATE("b", RW)), RF_ST_OK);
+	other = RAWS_RES(&raws, 0, create).open;
+	again = RAWS_RES(&raws, 0, create).handle;
+	reclaim_done(1);
+	srig_until(&rig, (store_stats(rig.server->store, &stats),
+			  stats.orphans == 1));
+	cr_assert_eq(RAWS_RUN(&raws, 3, 4, &handle), RF_ST_STALE);
+	/* What it was told only now is its own. */
+	cr_assert_eq(RAWS_RUN(&raws, 3, 5, &again,
+			      OP_WRITE(other, 0, 0, "alive", 5)), RF_ST_OK);
+	end_raw();
+}
+
 /*
  * A slot that is not used any more keeps the answer that made an open, long after
  * another slot has released it and its place is another's.
@@ -564,9 +593,9 @@ static void outlived_open(uint16_t old_slot, bool is_lost)
 	}
 	come_back(RESTART);
 	if (is_lost) {
-		reclaim_done(2);
 		cr_assert_eq(RAWS_RUN(&raws, 2, 2, ROOT,
 				      OP_CREATE("live", RW)), RF_ST_OK);
+		reclaim_done(2);
 		open = RAWS_RES(&raws, 0, create).open;
 		live = RAWS_RES(&raws, 0, create).handle;
 		cr_assert_eq(open & 0xffff, old & 0xffff);
