@@ -557,7 +557,7 @@ bool session_end_former(struct server *server,
 		next = pos->next;
 		if (memcmp(session->record.uuid, uuid, RF_UUID_SIZE) != 0)
 			continue;
-		is_left |= session->channel || session->is_syncing;
+		is_left |= session_is_busy(session);
 		if (!session->is_over)
 			session_expire(session, "its mount has opened another "
 				       "session");

@@ -59,6 +59,11 @@ struct session {
 	bool must_reclaim;	/* RECLAIM_DONE has not come since */
 	bool holds_grace;	/* the grace period waits for it */
 	bool is_syncing;	/* sync_job is under way */
+	enum {
+		END_AT_ONCE,
+		END_SYNCS,	/* end_sync is under way */
+		END_UNSURE,	/* it failed: what the session has stays its own */
+	} end_state;
 	bool is_doubtful;	/* whether what kept answers say is durable is
 				 * so: these say IO then */
 	struct rf_hello_limits limits;
@@ -76,6 +81,7 @@ struct session {
 	unsigned int silent_ticks;	/* since then; see silence.c */
 	struct greeting *resumer;	/* waits for it; NULL: none */
 	struct rf_job sync_job;
+	struct sync_request end_sync;
 	struct rf_list link;		/* in the server */
 	struct rf_list answered_link, unbinding_link;
 	char name[RF_HOST_MAX + ACCESS_TEXT_SIZE + 4];	/* for logs */
@@ -127,6 +133,12 @@ void session_drained(struct session *session);
 /* It is over: why, for the log (NULL: it was said).  At once, or with its last
  * request; it may be gone when this returns. */
 void session_expire(struct session *session, const char *why);
+/* The same against its client's will, who may come back after the machine went down:
+ * others get what it had when its end is on the platter.  False: the store has failed,
+ * and the session goes on. */
+bool session_evict(struct session *session, const char *why);
+/* Does something of it run, that has to end first? */
+bool session_is_busy(const struct session *session);
 /* What that said, if it is not too long ago; else NULL.  Whys are constants. */
 const char *session_why_over(const struct server *server, uint64_t session);
 void session_start_lease(struct session *session);

@@ -8,12 +8,16 @@
  * BYE ends it at once.  When the server stops, nothing of it is undone: what it
  * had open stays so in the eyes of the store, for the next start.
  *
+ * If we end a session by ourselves its locks go to others when its end is on the
+ * platter.  Else both might claim them after a power cut, and the first who comes
+ * might be the one that had lost them.
+ *
  * After a start with former clients, inodes without a name are kept, and what
  * conflicts with what these clients may reclaim has to wait (server_in_grace()),
  * until each has said RECLAIM_DONE or is gone, or the time is over.
  *
  * Ownership.  A session is freed when nothing of it runs any more: no channel, no
- * sync_job.
+ * sync_job, no end_sync.
  */
 #include "session.h"
 
@@ -128,10 +132,16 @@ static void take_out(struct session *session)
 	server_check_drain(server);
 }
 
+bool session_is_busy(const struct session *session)
+{
+	return session->channel || session->is_syncing ||
+	       session->end_state == END_SYNCS;
+}
+
 /* If nothing of it runs any more. */
 static void finish(struct session *session)
 {
-	if (session->channel || session->is_syncing)
+	if (session_is_busy(session) || session->end_state == END_UNSURE)
 		return;
 	session_release_all(session);
 	session_forget(session);
@@ -144,7 +154,7 @@ void session_put_away(struct session *session)
 {
 	if (session->channel)
 		session_close(session);
-	else if (!session->is_syncing)
+	else if (!session_is_busy(session))
 		take_out(session);
 }
 
@@ -166,7 +176,7 @@ const char *session_why_over(const struct server *server, uint64_t session)
 	return NULL;
 }
 
-void session_expire(struct session *session, const char *why)
+static void begin_end(struct session *session, const char *why)
 {
 	if (why) {
 		rf_log(RF_LOG_WARN, "%s: session is over: %s", session->name,
@@ -179,7 +189,37 @@ void session_expire(struct session *session, const char *why)
 	rf_timer_stop(session->server->reactor, &session->lease_timer);
 	if (session->channel)
 		session_close(session);
+}
+
+void session_expire(struct session *session, const char *why)
+{
+	begin_end(session, why);
 	finish(session);
+}
+
+static void end_synced(struct sync_request *sync, int err)
+{
+	struct session *session = rf_container_of(sync, struct session, end_sync);
+
+	session->end_state = err ? END_UNSURE : END_AT_ONCE;
+	if (!err)
+		finish(session);
+	else if (session->server->is_draining)
+		session_put_away(session);
+}
+
+bool session_evict(struct session *session, const char *why)
+{
+	struct server *server = session->server;
+
+	if (store_has_failed(server->store))
+		return false;
+	server->figures.expired++;
+	begin_end(session, why);
+	session->end_state = END_SYNCS;
+	session->end_sync = (struct sync_request){ .done = end_synced };
+	store_sync(server->store, &session->end_sync);
+	return true;
 }
 
 /* ---- the connection's end ----------------------------------------------- */
@@ -191,13 +231,10 @@ static void lease_over(struct rf_timer *timer)
 
 	/* It waits for us; or its end could not be stored, and it would come back
 	 * after the next start to locks that others have been given. */
-	if (session->resumer || store_has_failed(session->server->store)) {
+	if (session->resumer ||
+	    !session_evict(session, "it did not come back in time; what it had "
+			   "open is closed"))
 		session_start_lease(session);
-		return;
-	}
-	session->server->figures.expired++;
-	session_expire(session, "it did not come back in time; what it had "
-		       "open is closed");
 }
 
 void session_start_lease(struct session *session)

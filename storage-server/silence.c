@@ -52,12 +52,6 @@ static void count(struct session *session)
 		       session->server->config->lease_ms);
 }
 
-static void end(struct session *session, const char *why)
-{
-	session->server->figures.expired++;
-	session_expire(session, why);
-}
-
 static void tick(struct rf_timer *timer)
 {
 	struct server *server = rf_container_of(timer, struct server,
@@ -72,8 +66,9 @@ static void tick(struct rf_timer *timer)
 		count(session);
 		if (session_is_silent(session) &&
 		    locks_are_wanted(&session->locks))
-			end(session, "it said nothing for its lease, and "
-			    "another client wants what it has locked");
+			session_evict(session, "it said nothing for its lease, "
+				      "and another client wants what it has "
+				      "locked");
 	}
 	silence_start(server);
 }
@@ -104,8 +99,6 @@ bool silence_make_room(struct server *server)
 		if (!silent && session_is_silent(session))
 			silent = session;
 	}
-	if (silent)
-		end(silent, "it said nothing for its lease, and another client "
-		    "needs its place");
-	return silent != NULL;
+	return silent && session_evict(silent, "it said nothing for its lease, "
+				       "and another client needs its place");
 }

@@ -279,6 +279,40 @@ Test(SUITE, nobody_new_comes_while_the_log_has_failed)
 	end();
 }
 
+/* It may come back after a power cut, for all that is known. */
+Test(SUITE, one_whose_end_was_not_synced_keeps_its_locks)
+{
+	static struct sclient away;
+	struct rf_args lock = { .code = RF_OP_LOCK, .lock = {
+		.owner = 7, .flags = RF_LOCK_EXCLUSIVE, .end = 9 } };
+	rf_handle_t handle;
+	uint32_t open;
+
+	srig_init(&rig, "loop");
+	srig_set(&rig, "lease-ms", "300");
+	srig_start(&rig);
+	sclient_open(&rig, &client, "data");
+	sclient_open(&rig, &away, "data");
+	handle = make_filled("a", &open);
+	cr_assert_eq(SRUN(&away, &call, 1, &handle, OP_OPEN(RW), lock),
+		     RF_ST_OK);
+	lock.lock.open = open;
+	lock.lock.wait = 5;
+	lock.lock.flags |= RF_LOCK_WAIT;
+	OK(&handle, lock);
+	srig_until(&rig, !rig.server->is_record_syncing);
+	bad_disk_set("sync /meta/ EIO\n");
+	sclient_lose(&away);
+	srig_until(&rig, rig.server->figures.expired == 1);
+	srig_until(&rig, store_has_failed(rig.server->store));
+	srig_until(&rig, rig.server->store->sync.pending == 0);
+	OK(&handle, { .code = RF_OP_CANCEL_LOCK, .cancel_lock = { 5 } });
+	cr_assert_eq(SRES(&call, 0, cancel_lock).status, RF_ST_CANCELED);
+	restart();
+	is_well_again(&handle);
+	end();
+}
+
 /* ---- data files ---------------------------------------------------------- */
 
 Test(SUITE, a_write_that_fails_says_how)

@@ -8,6 +8,8 @@
 #define SUITE server_silent
 #include "tests/unit/server_ops.h"
 
+#include "storage-server/store_impl.h"
+
 #define OP_LOCK(w, o, f)						\
 	{ .code = RF_OP_LOCK, .lock = { .wait = w, .open = o, .owner = 7, \
 	  .flags = f, .start = 0, .end = 9 } }
@@ -45,11 +47,23 @@ static uint32_t open_other(void)
 	return SRES(&call, 0, open).open;
 }
 
+/* Its session is not only over: others have what it had. */
+static bool is_gone(void)
+{
+	const struct rf_list *at;
+
+	rf_list_for_each(at, &rig.server->sessions)
+		if (rf_container_of(at, const struct session, link)->id ==
+		    raws.session)
+			return false;
+	return true;
+}
+
 /* What it was told, and what became of what it had. */
 static void expect_end(const char *why)
 {
 	raws_wait_closed(&raws);
-	srig_until(&rig, !raws_server_side(&raws));
+	srig_until(&rig, is_gone());
 	cr_assert_eq(rig.server->figures.expired, 1);
 	cr_assert_eq(raws_resume(&raws), RF_ST_BAD_EPOCH);
 	cr_assert(strstr(raws.resumed.reason, why), "%s", raws.resumed.reason);
@@ -76,27 +90,54 @@ SCENARIO(what_nobody_needs_it_keeps)
 	end();
 }
 
-SCENARIO(who_waits_for_its_lock_gets_it)
+/*
+ * Others get its lock when its end is on the platter: after a power cut it must not
+ * come back to what they were given.
+ */
+static void expect_lock(uint32_t other)
 {
 	struct rf_args ask = { .code = RF_OP_LOCK_EVENTS };
+	struct store *store = rig.server->store;
 	struct rf_lock_event event;
 	struct scall events;
-	uint32_t other;
+	uint64_t ended;
 
-	begin_silent(scheme);
-	other = open_other();
 	OK(&handle, OP_LOCK(5, other, EX | RF_LOCK_WAIT));
 	cr_assert_eq(SRES(&call, 0, lock).waits, 1);
 	scall_init(&events, &client);
 	scall_add(&events, &ask);
 	scall_submit(&events);
+	srig_until(&rig, rig.server->figures.expired == 1);
+	ended = atomic_load(&store->committed);
 	srig_until(&rig, events.done);
+	cr_assert_geq(atomic_load(&store->synced), ended);
 	cr_assert_eq(events.err, 0);
 	cr_assert(rf_lock_event_decode(&events.results[0].lock_events.events, 0,
 				       &event));
 	cr_assert_eq(event.wait, 5);
 	cr_assert_eq(event.status, RF_ST_OK);
+}
+
+SCENARIO(who_waits_for_its_lock_gets_it)
+{
+	begin_silent(scheme);
+	expect_lock(open_other());
 	expect_end("wants what it has locked");
+	end();
+}
+
+/* The same of a client that has gone. */
+SCENARIO(who_waits_for_the_lock_of_one_that_stays_away_gets_it)
+{
+	uint32_t other;
+
+	begin_silent(scheme);
+	other = open_other();
+	raws_cut(&raws);
+	expect_lock(other);
+	srig_until(&rig, is_gone());
+	cr_assert_eq(raws_resume(&raws), RF_ST_BAD_EPOCH);
+	raws_cut(&raws);
 	end();
 }
 
