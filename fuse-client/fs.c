@@ -43,10 +43,10 @@ static void end_of_turn(struct rf_hook *hook)
 static void log_requests(const struct fs *fs)
 {
 	rf_log(RF_LOG_INFO, "requests %" PRIu64 ", in flight %u, interrupts %"
-	       PRIu64 ", pauses %" PRIu64 "; inodes %" PRIu32 ", open files %"
-	       PRIu32, fs->stats.requests, fs->busy, fs->stats.interrupts,
-	       fs->stats.pauses, fs->inodes.table.taken,
-	       fs->files.table.taken);
+	       PRIu64 ", pauses %" PRIu64 "; inodes %" PRIu32 " (room for %"
+	       PRIu32 "), open files %" PRIu32, fs->stats.requests, fs->busy,
+	       fs->stats.interrupts, fs->stats.pauses, fs->inodes.table.taken,
+	       fs->inodes.table.room, fs->files.table.taken);
 	rf_log(RF_LOG_INFO, "read %" PRIu64 " bytes, written %" PRIu64
 	       " bytes, invalidations %" PRIu64 ", late attributes %" PRIu64
 	       ", checksum errors %" PRIu64, fs->stats.read_bytes,

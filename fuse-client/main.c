@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <mntent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,6 +78,10 @@ static const char usage_text[] =
 "  no_crc              no checksums over data in flight\n"
 "  no_pipeline         one transfer at a time, for measurements\n"
 "Sizes take K, M or G; times are seconds, or milliseconds with ms.\n";
+
+/* Allocations of this size and more go back to the kernel when they are freed; a
+ * chunk of inodes is larger. */
+enum { MAPPED_LEAST = 128 << 10 };
 
 static int wrong_usage(const char *what)
 {
@@ -418,6 +423,8 @@ int main(int argc, char **argv)
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
 
 	opterr = 0;
+	/* Else the C library raises it, and keeps what tables and backlog free. */
+	mallopt(M_MMAP_THRESHOLD, MAPPED_LEAST);
 	/* The second: a remount goes by the type that the kernel shows. */
 	if (strcmp(name, "mount.rdmafs") == 0 ||
 	    strcmp(name, "mount.fuse.rdmafs") == 0)

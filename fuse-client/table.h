@@ -3,9 +3,11 @@
  * table.h - numbered things that the kernel is given: index and generation
  *
  * Items are of one size, begin with a struct table_item and never move: they
- * come in chunks, allocated as the table grows and kept until fini.  A number
- * is generation << 32 | index; a number whose item was given back is never
- * found again (until 2^32 reuses of one index).
+ * come in chunks, allocated as the table grows.  Chunks of which no item is taken
+ * are freed, but for one, so that a single item does not make and free it again and
+ * again, and the last one, which is not full yet.  A number is
+ * generation << 32 | index; a number whose item was given back is never found again
+ * (until 2^32 reuses of one index).
  *
  * Threads.  [owner], all of it.  Pure logic but for the chunks' memory.
  */
@@ -22,13 +24,23 @@ struct table_item {
 	bool is_taken;
 };
 
+struct table_chunk {
+	void *items;			/* NULL: freed, or never made */
+	struct rf_list open_link;	/* of those that have free items */
+	uint32_t taken;
+	uint32_t free_head;
+	uint32_t generation;		/* freed: none of its items had a later one */
+};
+
 struct table {
 	size_t item_size;
 	uint32_t max;			/* items, at most */
 	uint32_t used;			/* indices ever given out, from 1 */
-	uint32_t free_head;
 	uint32_t taken;			/* now */
-	void **chunks;
+	uint32_t room;			/* items that there is memory for */
+	struct table_chunk *chunks;
+	struct rf_list open;
+	struct table_chunk *spare;	/* was empty when it was last looked at */
 };
 
 /* -ENOMEM. */

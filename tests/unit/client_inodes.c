@@ -147,6 +147,94 @@ Test(client_inodes, a_hundred_thousand_are_found_and_forgotten)
 	cr_assert_eq(inodes.table.taken, 1);
 }
 
+/* ---- memory ----------------------------------------------------------------- */
+
+static uint64_t know(uint64_t number)
+{
+	struct inode *inode = get(number, 1);
+	uint64_t nodeid = inode_nodeid(inode);
+
+	inode->lookups++;
+	inodes_put(&inodes, inode);
+	return nodeid;
+}
+
+Test(client_inodes, memory_of_forgotten_inodes_is_given_back)
+{
+	enum { COUNT = 20 * TABLE_CHUNK, ROUNDS = 10 };
+	static uint64_t nodeids[ROUNDS][COUNT];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		for (uint64_t i = 0; i < COUNT; i++)
+			nodeids[round][i] = know(1000 + i);
+		cr_assert_eq(inodes.table.taken, COUNT + 1);
+		cr_assert_leq(inodes.table.room, COUNT + 2 * TABLE_CHUNK);
+		/* Not in the order of their places. */
+		for (uint64_t i = 0; i < COUNT; i++)
+			inodes_forget(&inodes,
+				      nodeids[round][i * 7919 % COUNT], 1);
+		cr_assert_eq(inodes.table.taken, 1);
+		/* The root's, the last, and a spare one. */
+		cr_assert_leq(inodes.table.room, 3 * TABLE_CHUNK);
+	}
+	for (int round = 0; round < ROUNDS; round++)
+		for (uint64_t i = 0; i < COUNT; i++)
+			cr_assert_null(inodes_find(&inodes, nodeids[round][i]));
+	for (uint64_t i = 0; i < COUNT; i++) {
+		uint64_t nodeid = know(1000 + i);
+
+		for (int round = 0; round < ROUNDS; round++)
+			cr_assert_neq(nodeid, nodeids[round][i]);
+	}
+	cr_assert_leq(inodes.table.used, COUNT + 1, "places are used again");
+}
+
+Test(client_inodes, one_that_comes_and_goes_makes_no_memory_each_time)
+{
+	uint64_t nodeid;
+	void *items;
+
+	for (uint64_t i = 0; i < TABLE_CHUNK; i++)
+		know(1000 + i);
+	nodeid = know(1);
+	items = inodes.table.chunks[1].items;
+	for (int i = 0; i < 10; i++) {
+		inodes_forget(&inodes, nodeid, 1);
+		nodeid = know(1);
+		cr_assert_eq(inodes.table.chunks[1].items, items);
+	}
+}
+
+Test(client_inodes, what_a_successor_restores_takes_no_more_memory)
+{
+	enum { COUNT = 10 * TABLE_CHUNK };
+	struct table table, restored;
+	struct table_item *items[COUNT];
+
+	cr_assert_eq(table_init(&table, sizeof(struct table_item), INODES_MAX),
+		     0);
+	for (uint32_t i = 0; i < COUNT; i++)
+		items[i] = table_take(&table);
+	cr_assert_eq(table_init(&restored, sizeof(struct table_item),
+				INODES_MAX), 0);
+	for (uint32_t i = 0; i < COUNT; i++)
+		cr_assert_not_null(table_restore(&restored, 7, i == 0));
+	cr_assert_eq(restored.taken, 1);
+	cr_assert_leq(restored.room, 3 * TABLE_CHUNK);
+	for (uint32_t i = 1; i < COUNT; i++) {
+		struct table_item *item = table_take(&restored);
+
+		cr_assert_not_null(item);
+		cr_assert_eq(item->generation, 8);
+		cr_assert_eq(table_at(&restored, item->index), item);
+	}
+	cr_assert_eq(restored.used, COUNT);
+	for (uint32_t i = 0; i < COUNT; i++)
+		table_give(&table, items[i]);
+	table_fini(&table);
+	table_fini(&restored);
+}
+
 Test(client_files, an_open_holds_its_inode)
 {
 	struct files files;
