@@ -578,6 +578,14 @@ void once_answered(struct request *r, const struct rf_dec *reply);
 void once_opened(struct request *r, const struct file *file);
 /* It was replied to, or nobody waits for it. */
 void once_end(struct request *r);
+/* The reply that r is about to be given tells of inode, too: one lookup more. */
+void once_tells(struct request *r, struct inode *inode);
+/* It was given, or will not be. */
+void once_told(struct fs *fs);
+/* A successor's: after the inodes, before their lookups change. */
+void once_restore_told(struct fs *fs);
+/* The kernel sends that one again: it has not got a reply. */
+void once_was_not_told(struct fs *fs, uint64_t unique);
 /* r is to release that open. */
 void once_release(struct request *r, const struct inode *inode, uint32_t open);
 

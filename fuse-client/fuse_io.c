@@ -471,10 +471,14 @@ void fuse_io_reply_entry(struct request *r)
 	struct inode *child = r->other;
 	struct fuse_entry_out out;
 
+	int err;
+
 	fill_entry(child, &out);
-	inode_look(&r->fs->inodes, child);
+	once_tells(r, child);
 	cache_give(r, child);
-	if (request_reply_data(r, &out, sizeof(out)) < 0)
+	err = request_reply_data(r, &out, sizeof(out));
+	once_told(r->fs);
+	if (err)
 		inode_unlook(&r->fs->inodes, child);
 	request_end(r);
 }
@@ -595,11 +599,15 @@ void fuse_io_reply_create(struct request *r)
 		struct fuse_open_out open;
 	} out;
 
+	int err;
+
 	fill_entry(child, &out.entry);
 	fill_open(r->file, &out.open);
 	cache_give(r, child);
-	inode_look(&r->fs->inodes, child);
-	if (request_reply_data(r, &out, sizeof(out)) < 0) {
+	once_tells(r, child);
+	err = request_reply_data(r, &out, sizeof(out));
+	once_told(r->fs);
+	if (err) {
 		inode_unlook(&r->fs->inodes, child);
 		drop_file(r);
 	} else {
@@ -654,6 +662,7 @@ size_t fuse_io_add_dirent_plus(uint8_t *at, size_t room,
 
 void fuse_io_undo_dirents(struct fs *fs, const uint8_t *at, size_t size)
 {
+	once_told(fs);
 	while (size > 0) {
 		const struct fuse_direntplus *out = (const void *)at;
 		size_t step = FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET_DIRENTPLUS +

@@ -30,7 +30,7 @@
 #include "libproto/rpc.h"
 
 /* Change it with any change below, or in what it is made of. */
-enum { KEEP_VERSION = 4 };
+enum { KEEP_VERSION = 5 };
 
 enum {
 	KEEP_REQUESTS = 512,
@@ -38,6 +38,7 @@ enum {
 	KEEP_INIT_MAX = 256,		/* the kernel's INIT; 104 today */
 	KEEP_UNANSWERED = 1 << 15,
 	KEEP_WAITS = 4096,
+	KEEP_TOLD = 512,		/* entries with attributes in one listing */
 };
 
 struct keep_inode {
@@ -98,6 +99,14 @@ struct keep_request {
 	uint8_t reply[KEEP_REPLY_MAX];
 };
 
+/* Of what the reply tells that is just given: one lookup more of each. */
+struct keep_told {
+	uint64_t unique;
+	uint64_t before;		/* lookups of the last, without this one */
+	uint32_t count;			/* counts; 0: none is given */
+	uint32_t inodes[KEEP_TOLD];
+};
+
 /* No unique of the kernel: an open that the server is to release. */
 #define KEEP_RELEASE UINT64_MAX
 /* The kernel's mark of what it sends again. */
@@ -128,6 +137,7 @@ struct keep {
 	uint64_t lock_events_seen;
 	struct rf_client_kept session;
 	struct keep_request requests[KEEP_REQUESTS];
+	struct keep_told told;
 	/* uniques, where the kernel does not send them again; once.c */
 	uint64_t unanswered[KEEP_UNANSWERED];
 

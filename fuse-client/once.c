@@ -20,6 +20,10 @@
  * to just before the end: it is dropped when all of them were read
  * (once_over()), which is before the session goes on.
  *
+ * Of an inode that a reply tells of the kernel has one lookup more, or not, if we die
+ * while it is given: then the reply's inodes are in the record "told", and if the
+ * kernel sends that request again it had not got it.
+ *
  * Ownership.  A record is its request's (r->kept), an old one nobody's.
  *
  * When it fails.  What can't be told for sure is not run again: EIO.  Kernels
@@ -154,6 +158,62 @@ void once_over(struct fs *fs)
 			give(fs, &fs->keep->requests[i]);
 		fs->once.is_old[i] = false;
 	}
+	once_told(fs);
+}
+
+/* ---- inodes that a reply tells of -------------------------------------------- */
+
+void once_tells(struct request *r, struct inode *inode)
+{
+	struct keep_told *told = &r->fs->keep->told;
+
+	RF_ASSERT(told->count < KEEP_TOLD);
+	told->unique = r->unique;
+	told->before = inode->lookups;
+	told->inodes[told->count] = inode->item.index;
+	rf_store_kept(&told->count, told->count + 1);
+	inode_look(&r->fs->inodes, inode);
+}
+
+void once_told(struct fs *fs)
+{
+	if (fs->keep->told.count > 0)
+		rf_store_kept(&fs->keep->told.count, 0);
+}
+
+void once_restore_told(struct fs *fs)
+{
+	struct keep_told *told = &fs->keep->told;
+	const struct inode *last;
+
+	if (told->count == 0)
+		return;
+	last = table_at(&fs->inodes.table, told->inodes[told->count - 1]);
+	/* It died before that one was counted, or when it was no more. */
+	if (!last || last->lookups == told->before)
+		rf_store_kept(&told->count, told->count - 1);
+	/* In this order: too many lookups do less harm than too few. */
+	rf_store_kept(&told->before, UINT64_MAX);
+}
+
+static void take_last_back(struct fs *fs, struct keep_told *told)
+{
+	const struct inode *inode = table_at(&fs->inodes.table,
+					     told->inodes[told->count - 1]);
+
+	if (inode && inode->lookups > 0) {
+		rf_store_kept(&told->before, inode->lookups - 1);
+		inodes_forget(&fs->inodes, inode_nodeid(inode), 1);
+	}
+	rf_store_kept(&told->count, told->count - 1);
+}
+
+void once_was_not_told(struct fs *fs, uint64_t unique)
+{
+	struct keep_told *told = &fs->keep->told;
+
+	while (told->count > 0 && told->unique == unique)
+		take_last_back(fs, told);
 }
 
 /* From the answer that the record has.  False: it has none. */

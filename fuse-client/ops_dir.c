@@ -14,8 +14,12 @@
 #include "fs.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 
 enum { DIR_DATA_MAX = SMALL_BUF_SIZE / 2 };
+
+_Static_assert(KEEP_TOLD >= DIR_DATA_MAX / (sizeof(struct fuse_entry_out) + 32),
+	       "the shortest names, each with attributes");
 
 static bool is_dot(const rf_name_t *name)
 {
@@ -36,7 +40,7 @@ static size_t add_plus(struct request *r, uint8_t *at, size_t room,
 	size = fuse_io_add_dirent_plus(at, room, entry, child);
 	if (child) {
 		if (size > 0) {
-			inode_look(inodes, child);
+			once_tells(r, child);
 			cache_give(r, child);
 		}
 		inodes_put(inodes, child);
@@ -89,6 +93,7 @@ static void pulled(struct request *r, int err)
 		return;
 	}
 	err = request_reply_data(r, r->data->mem, (size_t)size);
+	once_told(r->fs);
 	if (err && r->dir.wants_attr)
 		fuse_io_undo_dirents(r->fs, r->data->mem, (size_t)size);
 	request_end(r);

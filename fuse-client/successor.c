@@ -62,6 +62,8 @@ int successor_restore(struct fs *fs)
 	int err = inodes_restore(&fs->inodes);
 
 	if (!err)
+		once_restore_told(fs);
+	if (!err)
 		err = files_restore(&fs->files, &fs->inodes);
 	if (!err)
 		err = held_restore(&fs->held, &fs->inodes);
@@ -99,6 +101,8 @@ static void over(struct fs *fs)
 
 void successor_read(struct fs *fs, const struct fuse_in_header *in)
 {
+	if (in && in->unique & KEEP_RESENT)
+		once_was_not_told(fs, in->unique & ~KEEP_RESENT);
 	/* What is only told has queues of its own in the kernel, and passes. */
 	if (!in || (!(in->unique & KEEP_RESENT) && !once_is_told_only(in)))
 		over(fs);

@@ -194,6 +194,68 @@ static struct asked *find_asked(uint64_t unique)
 	return NULL;
 }
 
+/* ---- inodes ------------------------------------------------------------------- */
+
+static struct krig_known *find_known(uint64_t nodeid)
+{
+	for (unsigned int i = 0; i < KRIG_KNOWN_MAX; i++)
+		if (krig.known[i].nodeid == nodeid)
+			return &krig.known[i];
+	return NULL;
+}
+
+static void learn(uint64_t nodeid)
+{
+	struct krig_known *known = find_known(nodeid);
+
+	if (!known)
+		known = find_known(0);
+	cr_assert(known && nodeid, "%s: inode %llu", krig.label,
+		  (unsigned long long)nodeid);
+	known->nodeid = nodeid;
+	known->lookups++;
+}
+
+static void learn_list(const uint8_t *at, size_t size)
+{
+	while (size > 0) {
+		const struct fuse_direntplus *entry = (const void *)at;
+		size_t step = FUSE_DIRENTPLUS_SIZE(entry);
+
+		cr_assert_leq(step, size);
+		if (entry->entry_out.nodeid)
+			learn(entry->entry_out.nodeid);
+		at += step;
+		size -= step;
+	}
+}
+
+static void learn_from(const struct asked *asked)
+{
+	const struct fuse_in_header *in = (const void *)asked->message;
+	const struct fuse_entry_out *entry = (const void *)asked->reply;
+
+	if (asked->err)
+		return;
+	switch (in->opcode) {
+	case FUSE_LOOKUP:
+	case FUSE_MKDIR:
+	case FUSE_MKNOD:
+	case FUSE_SYMLINK:
+	case FUSE_LINK:
+	case FUSE_CREATE:
+		learn(entry->nodeid);
+		break;
+	case FUSE_READDIRPLUS:
+		learn_list(asked->reply, asked->reply_size);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- replies ------------------------------------------------------------------ */
+
 /* One reply, if there is one. */
 static bool take_reply(void)
 {
@@ -214,6 +276,7 @@ static bool take_reply(void)
 	asked->reply_size = (size_t)got - sizeof(*out);
 	asked->reply = malloc(asked->reply_size + 1);
 	memcpy(asked->reply, out + 1, asked->reply_size);
+	learn_from(asked);
 	return true;
 }
 
@@ -390,6 +453,7 @@ void krig_mount(void (*set)(struct mount_options *options))
 	int fds[2], size = KRIG_MESSAGE_MAX * 4;
 
 	memset(krig.asked, 0, sizeof(krig.asked));
+	memset(krig.known, 0, sizeof(krig.known));
 	krig.deaths = 0;
 	krig.last_unique = 0;
 	krig.asker = getuid();
@@ -421,6 +485,29 @@ void krig_unmount(void)
 	close(krig.keep_fd);
 }
 
+/* Whatever a daemon died of, the next one counts lookups as we do. */
+static const char *left_inode(void)
+{
+	const struct keep_inodes *inodes = &krig.keep->inodes;
+	unsigned int ours = 0, theirs = 0;
+
+	/* The root's are given without any. */
+	for (unsigned int i = 2; i <= inodes->used; i++) {
+		const struct keep_inode *kept = &inodes->v[i];
+		uint64_t nodeid = (uint64_t)kept->generation << 32 | i;
+		const struct krig_known *known = find_known(nodeid);
+
+		if (!kept->is_taken)
+			continue;
+		theirs++;
+		if (!known || known->lookups != kept->lookups)
+			return "another count of lookups";
+	}
+	for (unsigned int i = 0; i < KRIG_KNOWN_MAX; i++)
+		ours += krig.known[i].nodeid > FUSE_ROOT_ID;
+	return ours == theirs ? "" : "another count of inodes";
+}
+
 /* What is left of what was asked; "" if it is nothing. */
 static const char *left_over(void)
 {
@@ -438,7 +525,7 @@ static const char *left_over(void)
 	for (unsigned int i = 1; i <= keep->waits.used; i++)
 		if (keep->waits.v[i].state != KEEP_WAIT_FREE)
 			return "a wait";
-	return "";
+	return left_inode();
 }
 
 /* Soon after the last reply; RELEASE has none of the server before it. */
@@ -499,9 +586,71 @@ void krig_release(uint64_t nodeid, uint64_t fh)
 	OK(krig_begin(FUSE_RELEASE, nodeid, PART(release), NO_MORE));
 }
 
+unsigned int krig_list(uint64_t nodeid)
+{
+	static uint8_t list[KRIG_DATA_SIZE];
+	struct fuse_read_in read = { .size = 32768 };
+	const struct fuse_open_in open = { .flags = O_RDONLY | O_DIRECTORY };
+	struct fuse_release_in release = { .flags = O_RDONLY };
+	struct fuse_open_out opened;
+	struct asked *asked;
+	unsigned int count = 0;
+
+	OK_WITH(krig_begin(FUSE_OPENDIR, nodeid, PART(open), NO_MORE), opened);
+	read.fh = release.fh = opened.fh;
+	for (;;) {
+		const struct fuse_direntplus *entry;
+		size_t size, at = 0;
+
+		asked = krig_begin(FUSE_READDIRPLUS, nodeid, PART(read),
+				   NO_MORE);
+		wait_for_reply(asked);
+		size = asked->reply_size;
+		OK_WITH(asked, list);
+		if (size == 0)
+			break;
+		for (; at < size; at += FUSE_DIRENTPLUS_SIZE(entry)) {
+			entry = (const void *)(list + at);
+			count += entry->entry_out.nodeid != 0;
+			read.offset = entry->dirent.off;
+		}
+	}
+	OK(krig_begin(FUSE_RELEASEDIR, nodeid, PART(release), NO_MORE));
+	return count;
+}
+
+static uint64_t kept_lookups(uint64_t nodeid)
+{
+	const struct keep_inode *kept =
+		&krig.keep->inodes.v[(uint32_t)nodeid];
+
+	return kept->is_taken && kept->generation == nodeid >> 32 ?
+		       kept->lookups : 0;
+}
+
+/* What a daemon had in hand when it died, is lost with it; not so here. */
 void krig_forget(uint64_t nodeid)
 {
-	tell(FUSE_FORGET, nodeid, krig.last_unique += 2, 1);
+	struct krig_known *known = find_known(nodeid);
+	uint64_t end_ns = rf_now_ns() + PATIENCE_MS * UINT64_C(1000000);
+	unsigned int deaths;
+
+	cr_assert(known && known->lookups > 0);
+	known->lookups--;
+	do {
+		deaths = krig.deaths;
+		tell(FUSE_FORGET, nodeid, krig.last_unique += 2, 1);
+		while (kept_lookups(nodeid) != known->lookups &&
+		       deaths == krig.deaths && rf_now_ns() < end_ns) {
+			poll(NULL, 0, 1);
+			krig_look();
+		}
+	} while (deaths != krig.deaths &&
+		 kept_lookups(nodeid) != known->lookups);
+	cr_assert_eq(kept_lookups(nodeid), known->lookups,
+		     "%s: it is not forgotten", krig.label);
+	if (known->lookups == 0)
+		known->nodeid = 0;
 }
 
 void krig_interrupt(struct asked *asked)

@@ -25,6 +25,7 @@ enum {
 	KRIG_DATA_SIZE = 160 << 10,	/* most of one request */
 	KRIG_MESSAGE_MAX = KRIG_DATA_SIZE + 4096,
 	KRIG_ASKED_MAX = 64,		/* under way */
+	KRIG_KNOWN_MAX = 64,		/* inodes, at once */
 };
 
 /* Each may be NULL. */
@@ -67,6 +68,10 @@ struct krig {
 	struct keep *keep;
 	uint64_t last_unique;
 	struct asked asked[KRIG_ASKED_MAX];
+	/* Inodes that replies have told of, and how often. */
+	struct krig_known {
+		uint64_t nodeid, lookups;
+	} known[KRIG_KNOWN_MAX];
 	uint32_t asker;			/* uid and gid of the next request */
 	uint32_t asker_pid;		/* 0: the test's */
 };
@@ -81,7 +86,7 @@ void krig_close(void);
 void krig_mount(void (*set)(struct mount_options *options));
 void krig_unmount(void);
 /* Every request was replied to: what is left of them in what outlives the daemon,
- * must go. */
+ * must go.  And what it says of inodes, is what we know of them. */
 void krig_nothing_is_kept(void);
 
 /* Pieces: a pointer and a size, until NULL.  The answer may come later. */
@@ -110,6 +115,8 @@ struct fuse_entry_out krig_mkdir(uint64_t parent, const char *name);
 uint64_t krig_create(uint64_t parent, const char *name, uint32_t flags,
 		     uint64_t *nodeid);
 void krig_release(uint64_t nodeid, uint64_t fh);
+/* All of a folder, with attributes: how many. */
+unsigned int krig_list(uint64_t nodeid);
 void krig_forget(uint64_t nodeid);
 /* A signal for who made it; no reply comes for this. */
 void krig_interrupt(struct asked *asked);

@@ -173,6 +173,28 @@ static void names(void)
 	OK(krig_begin(FUSE_UNLINK, folder_id, NAME("link"), NO_MORE));
 }
 
+/* Lists, each of which tells of all again. */
+static void lists(void)
+{
+	struct fuse_entry_out some[5];
+	char name[8];
+
+	for (unsigned int i = 0; i < RF_ARRAY_SIZE(some); i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		some[i] = krig_mkdir(folder_id, name);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		cr_assert_eq(krig_list(folder_id), RF_ARRAY_SIZE(some),
+			     "seed %u: another list", seed);
+	for (unsigned int i = 0; i < RF_ARRAY_SIZE(some); i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		/* It is told of once and thrice; one stays. */
+		for (unsigned int times = 0; i > 0 && times < 4; times++)
+			krig_forget(some[i].nodeid);
+		OK(krig_begin(FUSE_RMDIR, folder_id, NAME(name), NO_MORE));
+	}
+}
+
 static uint8_t data[KRIG_DATA_SIZE], seen[KRIG_DATA_SIZE];
 
 static void append(uint64_t nodeid, uint64_t fh, const uint8_t *bytes,
@@ -332,6 +354,11 @@ static void play_all(void (*scene)(void))
 Test(client_crash, names_are_made_moved_and_removed_once)
 {
 	play_all(names);
+}
+
+Test(client_crash, lookups_are_counted_once)
+{
+	play_all(lists);
 }
 
 Test(client_crash, appends_land_once)
