@@ -88,8 +88,11 @@ finish() {
 	while read -r mount; do
 		umount -l "$mount"
 	done < <(others_below)
+	# All of them first: one may wait for another, in the kernel.
 	for pid in "${PIDS[@]}"; do
-		kill -0 "$pid" 2>/dev/null && kill -KILL "$pid"
+		kill -0 "$pid" && kill -KILL "$pid"
+	done 2>/dev/null
+	for pid in "${PIDS[@]}"; do
 		wait "$pid"
 	done 2>/dev/null
 	if [ -n "${KEEP:-}" ]; then
