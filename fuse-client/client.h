@@ -184,7 +184,10 @@ bool pass_fd_send(int socket, char byte, int fd);
 /* As recvmsg(2) with these flags; *fd: what came along, the caller's, or -1. */
 ssize_t pass_fd_receive(int socket, int flags, char *byte, int *fd);
 
-/* ---- mounting.c ---------------------------------------------------------- */
+/* ---- mounting.c, elsewhere.c ----------------------------------------------- */
+
+/* As the kernel shows it. */
+#define MOUNTING_TYPE "fuse.rdmafs"
 
 /*
  * Can one mount there?  If not, says why (missing, not a directory, in use by
@@ -208,8 +211,12 @@ int mounting_remount(const struct mount_options *options);
 /* The device number of our mount there, as MAJOR:MINOR.  False: there is none. */
 bool mounting_device(const char *mountpoint, char out[32]);
 
-/* Lazily if asked.  Says why not on stderr.  [blocks] */
+/* Lazily if asked.  Says why not on stderr, and who has it elsewhere.  [blocks] */
 int mounting_unmount(const char *mountpoint, bool is_lazy);
+
+/* The same mount in another mount namespace: out names one who sees it.  False:
+ * nobody, as far as we may know.  [blocks] */
+bool mounting_elsewhere(const char *device, char *out, size_t room);
 
 /*
  * All requests to the mount fail from now on: for an unmount that shall not wait

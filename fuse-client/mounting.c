@@ -26,8 +26,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FS_TYPE "fuse.rdmafs"
-
 extern char **environ;
 
 /* ---- what is mounted ----------------------------------------------------- */
@@ -98,7 +96,7 @@ static bool find_mounted(const char *mountpoint, struct mounted *out)
 
 static bool is_ours(const struct mounted *mounted)
 {
-	return strcmp(mounted->type, FS_TYPE) == 0;
+	return strcmp(mounted->type, MOUNTING_TYPE) == 0;
 }
 
 bool mounting_device(const char *mountpoint, char out[32])
@@ -213,7 +211,7 @@ int mounting_remount(const struct mount_options *options)
 {
 	int err;
 
-	if (mount(options->source, options->mountpoint, FS_TYPE,
+	if (mount(options->source, options->mountpoint, MOUNTING_TYPE,
 		  MS_REMOUNT | mount_flags(options), NULL) == 0)
 		return 0;
 	err = -errno;
@@ -248,7 +246,7 @@ static int mount_as_root(const struct mount_options *options, int *fuse_fd)
 	snprintf(data, sizeof(data), "fd=%d,rootmode=40000,user_id=%u,"
 		 "group_id=%u,default_permissions%s", fd, geteuid(), getegid(),
 		 options->allow_other ? ",allow_other" : "");
-	if (mount(options->source, options->mountpoint, FS_TYPE,
+	if (mount(options->source, options->mountpoint, MOUNTING_TYPE,
 		  mount_flags(options), data) < 0) {
 		err = -errno;
 		complain("mounting on %s failed: %s%s", options->mountpoint,
@@ -540,6 +538,17 @@ void mounting_abort(const char *mountpoint)
 		close(fd);
 }
 
+/* Else one wonders why the daemon stays. */
+static void say_elsewhere(const char *mountpoint, const char *device)
+{
+	char who[64];
+
+	if (mounting_elsewhere(device, who, sizeof(who)))
+		rf_log(RF_LOG_WARN, "%s is unmounted here, but not in the "
+		       "mount namespace of %s: it is served until it is gone "
+		       "there, too", mountpoint, who);
+}
+
 int mounting_unmount(const char *mountpoint, bool is_lazy)
 {
 	char text[HELPER_TEXT_MAX] = "";
@@ -556,6 +565,8 @@ int mounting_unmount(const char *mountpoint, bool is_lazy)
 		err = unmount_by_helper(mountpoint, is_lazy, text);
 	if (err)
 		complain("can't unmount %s: %s", mountpoint, text);
+	else
+		say_elsewhere(mountpoint, mounted.device);
 	return err;
 }
 
