@@ -174,7 +174,8 @@ int fs_connect(struct keep *keep, bool is_successor, int control_fd,
 int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 	     void *context);
 
-/* BYE (bounded), then everything is freed. */
+/* BYE (bounded), then everything is freed, but for what a look-up that hangs uses:
+ * the process is to end. */
 void fs_disconnect(struct fs *fs);
 
 /* ---- pass_fd.c ----------------------------------------------------------- */

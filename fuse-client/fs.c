@@ -352,15 +352,16 @@ static bool is_invalidating(const struct fs *fs)
 	return false;
 }
 
-/* What workers do for us ends, since the mount is gone. */
-static void stop_workers(struct fs *fs)
+/* What workers do for us ends, since the mount is gone.  False: but for one. */
+static bool stop_workers(struct fs *fs)
 {
 	while (is_invalidating(fs) || fs->is_unmounting)
 		rf_reactor_turn(fs->reactor, 100);
 	cache_fini(fs);
-	reconnect_fini(fs);
 	if (fs->unmounter)
 		rf_workers_destroy(fs->unmounter);
+	fs->unmounter = NULL;
+	return reconnect_fini(fs);
 }
 
 static void stop_reactor(struct fs *fs)
@@ -384,7 +385,9 @@ void fs_disconnect(struct fs *fs)
 		leave_session(fs);
 		if (fs->requests)
 			requests_lose(fs);
-		stop_workers(fs);
+		/* The process ends after this: nobody waits for that one. */
+		if (!stop_workers(fs))
+			return;
 	}
 	fuse_io_close(fs);
 	backlog_fini(fs);

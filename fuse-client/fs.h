@@ -529,7 +529,9 @@ void fs_lose(struct fs *fs, const char *what);
 /* ---- reconnect.c --------------------------------------------------------- */
 
 int reconnect_init(struct fs *fs);
-void reconnect_fini(struct fs *fs);
+/* False: a look-up hangs (a name server that is away, for instance), and uses fs
+ * until the process ends. */
+bool reconnect_fini(struct fs *fs);
 /* 0: there is a connection. */
 uint64_t fs_away_ms(const struct fs *fs);
 /* A successor's: its first attempt. */

@@ -320,13 +320,18 @@ int reconnect_init(struct fs *fs)
 	return rf_workers_create("rdmafs-resolve", 1, &fs->resolver);
 }
 
-void reconnect_fini(struct fs *fs)
+bool reconnect_fini(struct fs *fs)
 {
+	uint64_t end_ns = rf_now_ns() + BYE_MS * UINT64_C(1000000);
+
 	rf_timer_stop(fs->reactor, &fs->reconnect.timer);
-	while (fs->reconnect.is_looking_up)
+	while (fs->reconnect.is_looking_up && rf_now_ns() < end_ns)
 		rf_reactor_turn(fs->reactor, 100);
+	if (fs->reconnect.is_looking_up)
+		return false;
 	drop_addresses(fs);
 	if (fs->resolver)
 		rf_workers_destroy(fs->resolver);
 	fs->resolver = NULL;
+	return true;
 }

@@ -451,12 +451,14 @@ need_user() {
 	AS_USER=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 }
 
-# Start the script again with mounts of its own, unless that was done.
-enter_namespace() {
+# Start the script again with mounts of its own, unless that was done.  OPTION: what
+# else unshare(1) is to make its own.
+enter_namespace() { # [OPTION...]
 	local status=0
 	[ -z "${RDMAFS_TEST_IN_NAMESPACE:-}" ] || return 0
 	[ "$(id -u)" -eq 0 ] || skip "needs root"
-	unshare -m true 2>/dev/null || skip "no mount namespaces (unshare -m)"
-	RDMAFS_TEST_IN_NAMESPACE=1 unshare -m bash "$0" || status=$?
+	unshare -m "$@" true 2>/dev/null ||
+		skip "no namespaces of its own (unshare -m $*)"
+	RDMAFS_TEST_IN_NAMESPACE=1 unshare -m "$@" bash "$0" || status=$?
 	exit "$status"
 }
