@@ -321,6 +321,16 @@ proxy() {
 	equal "$(tail -n 1 "$T/proxy.out")" "ok $*" "the proxy"
 }
 
+# Messages of clients, of the server, and cuts at them, since "proxy count": in the
+# array $said.
+said=()
+proxy_counts() {
+	printf 'counted\n' >&"$PROXY_FD"
+	PROXY_COUNT=$((PROXY_COUNT + 1))
+	wait_until "the proxy to count" has_proxy_lines "$PROXY_COUNT"
+	read -ra said < <(tail -n 1 "$T/proxy.out")
+}
+
 # ---- who locks ------------------------------------------------------------------
 
 # start_holder NAME FILE: a process that locks FILE as it is told; its number is

@@ -16,7 +16,19 @@
  *	short N		reset a connection once a side has said N bytes over it, from
  *			its beginning; 0: not any more
  *	to PORT		new connections go to this port
+ *	count		count messages anew, and cut at none
+ *	counted		before the ok: messages of clients, messages of the server,
+ *			and cuts since then
+ *	message SIDE N WHEN [M WHEN]
+ *			cut the connection before or after the N-th message from now on
+ *			of the client or the server; then, if M is there, once more, at
+ *			the M-th of that side from there on
  *	quit		end
+ *
+ * A message is a frame of MPA's (RFC 5044): the first of each side when the
+ * connection is made, and FPDUs after it.  Cut before one, the other side gets
+ * all that came earlier, and nothing of it; cut after one, all of it, too.  Who
+ * has said it is reset, so it learns no more.
  *
  * Operation.  One thread, poll(2).  Each connection is two sockets and two
  * buffers.  A side that has closed is passed on when its buffer is empty.
@@ -35,13 +47,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PAIRS_MAX = 64, BUFFER = 65536, COMMAND_MAX = 128 };
+enum {
+	PAIRS_MAX = 64,
+	BUFFER = 65536,
+	COMMAND_MAX = 128,
+	CUTS_MAX = 2,		/* of one command */
+	MPA_HEAD = 20,		/* with the size of what follows at its end */
+	FPDU_HEAD = 2,		/* the size of what follows, but for pad and CRC */
+	FPDU_CRC = 4,
+};
+
+/* How far a side is in its messages. */
+struct frames {
+	unsigned char head[MPA_HEAD];
+	size_t have;		/* of the head */
+	size_t left;		/* of the message, behind it */
+	bool is_connected;	/* it has sent its MPA frame */
+};
 
 /* One direction: from one socket to the other. */
 struct pipe {
 	char bytes[BUFFER];
 	size_t used;
 	uint64_t said;
+	struct frames frames;
 	bool has_ended;		/* nothing more is read */
 	bool was_shut;		/* and the other side was told */
 };
@@ -58,6 +87,18 @@ static bool is_cut;
 static bool counts;
 static uint64_t bytes_left;	/* of clients, until all is reset */
 static uint64_t shortness;	/* bytes of a side; 0: no limit */
+static uint64_t messages[2];	/* since they were counted anew */
+static unsigned int cuts;
+
+/* The cuts that are to come, at messages of one side. */
+static struct {
+	int side;
+	unsigned int count;
+	struct {
+		uint64_t left;	/* messages */
+		bool is_after;
+	} v[CUTS_MAX];
+} knife;
 
 static void die(const char *what)
 {
@@ -151,13 +192,124 @@ static void take_connection(int listener)
 	pair->fds[1] = server;
 }
 
+/* ---- messages ------------ */
+
+/* The knife's next cut, if it is at this side's messages and that close. */
+static bool is_due(int from, bool is_after)
+{
+	return knife.count > 0 && knife.side == from &&
+	       knife.v[0].left == 1 && knife.v[0].is_after == is_after;
+}
+
+static void begin_message(struct frames *frames)
+{
+	const unsigned char *head = frames->head;
+
+	if (frames->is_connected) {
+		size_t size = (size_t)head[0] << 8 | head[1];
+
+		/* The pad makes it a multiple of four. */
+		frames->left = ((FPDU_HEAD + size + 3) & ~(size_t)3) -
+			       FPDU_HEAD + FPDU_CRC;
+	} else {
+		frames->left = (size_t)head[MPA_HEAD - 2] << 8 |
+			       head[MPA_HEAD - 1];
+	}
+}
+
+static void end_message(struct frames *frames, int from)
+{
+	frames->is_connected = true;
+	frames->have = 0;
+	messages[from]++;
+	if (knife.count > 0 && knife.side == from && knife.v[0].left > 1)
+		knife.v[0].left--;
+}
+
+/* True: the message whose head this byte belongs to is whole with it. */
+static bool take_head(struct frames *frames, char byte)
+{
+	size_t size = frames->is_connected ? FPDU_HEAD : MPA_HEAD;
+
+	frames->head[frames->have++] = (unsigned char)byte;
+	if (frames->have < size)
+		return false;
+	begin_message(frames);
+	return frames->left == 0;
+}
+
+/* What a side has said.  True: to be cut, after so many of the bytes. */
+static bool follow(struct frames *frames, int from, const char *bytes,
+		   size_t size, size_t *at)
+{
+	for (*at = 0; *at < size;) {
+		size_t left = size - *at;
+		bool is_whole;
+
+		if (frames->have == 0 && is_due(from, false))
+			return true;
+		if (frames->left == 0) {
+			is_whole = take_head(frames, bytes[(*at)++]);
+		} else {
+			left = frames->left < left ? frames->left : left;
+			frames->left -= left;
+			*at += left;
+			is_whole = frames->left == 0;
+		}
+		if (is_whole && is_due(from, true))
+			return true;
+		if (is_whole)
+			end_message(frames, from);
+	}
+	return false;
+}
+
+/* What the other side is to have yet, then the end of what it can read. */
+static void tell_end(int fd, const char *bytes, size_t size)
+{
+	fcntl(fd, F_SETFL, 0);
+	while (size > 0) {
+		ssize_t put = send(fd, bytes, size, MSG_NOSIGNAL);
+
+		if (put <= 0)
+			break;
+		bytes += put;
+		size -= (size_t)put;
+	}
+	shutdown(fd, SHUT_WR);
+}
+
+/* It may read that in peace: a reset would come too early. */
+static void let_read(int fd)
+{
+	char nothing[4096];
+
+	while (recv(fd, nothing, sizeof(nothing), 0) > 0)
+		;
+	close(fd);
+}
+
+static void cut(struct pair *pair, int from)
+{
+	struct pipe *pipe = &pair->pipes[from];
+	int to = pair->fds[!from];
+
+	knife.count--;
+	knife.v[0] = knife.v[1];
+	cuts++;
+	close_with_reset(pair->fds[from]);
+	tell_end(to, pipe->bytes, pipe->used);
+	let_read(to);
+	pair->fds[0] = pair->fds[1] = -1;
+}
+
 /* ---- forwarding ------------ */
 
 /* False: the connection is broken. */
 static bool fill(struct pair *pair, int from)
 {
 	struct pipe *pipe = &pair->pipes[from];
-	size_t room = BUFFER - pipe->used;
+	size_t room = BUFFER - pipe->used, whole;
 	ssize_t got;
 
 	if (from == 0 && counts && room > bytes_left)
@@ -167,6 +319,12 @@ static bool fill(struct pair *pair, int from)
 	got = recv(pair->fds[from], pipe->bytes + pipe->used, room, 0);
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR;
+	if (follow(&pipe->frames, from, pipe->bytes + pipe->used, (size_t)got,
+		   &whole)) {
+		pipe->used += whole;
+		cut(pair, from);
+		return false;
+	}
 	pipe->has_ended = got == 0;
 	pipe->used += (size_t)got;
 	pipe->said += (uint64_t)got;
@@ -235,6 +393,25 @@ static void hold(bool clients, bool server)
 	holds[1] = server;
 }
 
+/* SIDE N WHEN [M WHEN] */
+static bool whet(const char *words)
+{
+	char side[16], when[CUTS_MAX][16];
+	unsigned long long at[CUTS_MAX];
+	int got = sscanf(words, "%15s %llu %15s %llu %15s", side, &at[0],
+			 when[0], &at[1], when[1]);
+
+	if (got != 3 && got != 5)
+		return false;
+	knife.side = strcmp(side, "client") == 0 ? 0 : 1;
+	knife.count = got == 5 ? 2 : 1;
+	for (unsigned int i = 0; i < knife.count; i++) {
+		knife.v[i].left = at[i];
+		knife.v[i].is_after = strcmp(when[i], "after") == 0;
+	}
+	return true;
+}
+
 static bool obey(const char *command)
 {
 	if (strcmp(command, "pass") == 0) {
@@ -256,6 +433,14 @@ static bool obey(const char *command)
 		shortness = strtoull(command + 6, NULL, 10);
 	} else if (strncmp(command, "to ", 3) == 0) {
 		target = (uint16_t)strtoul(command + 3, NULL, 10);
+	} else if (strcmp(command, "count") == 0) {
+		messages[0] = messages[1] = 0;
+		cuts = knife.count = 0;
+	} else if (strcmp(command, "counted") == 0) {
+		printf("%llu %llu %u ", (unsigned long long)messages[0],
+		       (unsigned long long)messages[1], cuts);
+	} else if (strncmp(command, "message ", 8) == 0) {
+		return whet(command + 8);
 	} else {
 		return false;
 	}
