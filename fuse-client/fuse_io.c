@@ -90,6 +90,9 @@ static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 	struct fuse_in_header *in = buffer;
 	struct fs *fs = context;
 
+	/* Unmounted while a request was read. */
+	if (got < 0 && errno == ECONNABORTED)
+		errno = ENODEV;
 	if (got < (ssize_t)sizeof(*in))
 		return got;
 	if (in->opcode == FUSE_INIT)

@@ -164,6 +164,21 @@ for ((round = 0; round < ROUNDS; round++)); do
 done
 say "ok: $ends ends, the slowest after $worst_ms ms"
 
+# ---- while a request is read ------------------------------------------------------
+
+PRELOAD=$BUILD/tests/preload/aborted_read.so
+case $BUILD in
+*/san-*) PRELOAD= ;;	# a sanitizer wants to be the first library
+esac
+if [ -e "$PRELOAD" ]; then
+	AS_USER=(env "LD_PRELOAD=$PRELOAD")
+	begin
+	AS_USER=()
+	"$RDMAFS" umount "$M"
+	ends_soon "a request was being read"
+	say "ok: a read that was aborted"
+fi
+
 # ---- a copy in another namespace --------------------------------------------------
 
 if [ "$(id -u)" -eq 0 ]; then
