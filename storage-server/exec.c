@@ -415,6 +415,13 @@ static bool has_batch(const struct exec *e)
 	       (e->modifies && !store_has_failed(e->server->store));
 }
 
+/* Cut at the first change, does the answer say nothing of what is to be synced? */
+static bool ends_before_sync(const struct exec *e)
+{
+	return e->first_change.is_set && e->sync_place.is_set &&
+	       e->first_change.op_index <= e->sync_place.op_index;
+}
+
 static void finish(struct exec *e)
 {
 	int err = 0;
@@ -429,6 +436,8 @@ static void finish(struct exec *e)
 		exec_drop_cuts(e);
 	if (err) {
 		exec_undo_opens(e);
+		if (ends_before_sync(e))
+			exec_drop_syncs(e);
 		blame(e, &e->first_change, err);
 		e->modifies = false;
 	} else {

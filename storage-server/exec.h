@@ -226,6 +226,8 @@ int exec_sync(struct exec *e, struct object *object, bool is_data_only,
 /* The same after the commit, before the answer.  Takes the reference; object
  * may be NULL: the log only. */
 void exec_sync_later(struct exec *e, struct object *object, bool is_data_only);
+/* There is no commit. */
+void exec_drop_syncs(struct exec *e);
 
 /* ---- exec_grants.c: memory that the client reaches ---------------------- */
 

@@ -25,6 +25,15 @@ bool exec_is_dirty(const struct exec *e)
 	return e->txn && txn_is_dirty(e->txn);
 }
 
+void exec_drop_syncs(struct exec *e)
+{
+	while (e->to_sync_count > 0)
+		object_put(e->to_sync[--e->to_sync_count]);
+	e->syncs = false;
+	e->sync_is_data_only = true;
+	e->sync_place.is_set = false;
+}
+
 void exec_rewind(struct exec *e)
 {
 	exec_rewind_grants(e);
@@ -32,11 +41,8 @@ void exec_rewind(struct exec *e)
 	exec_drop_cuts(e);
 	exec_put_objects(e);
 	exec_unuse_opens(e);
-	while (e->to_sync_count > 0)
-		object_put(e->to_sync[--e->to_sync_count]);
-	e->syncs = false;
-	e->sync_is_data_only = true;
-	e->first_change.is_set = e->sync_place.is_set = false;
+	exec_drop_syncs(e);
+	e->first_change.is_set = false;
 	e->modifies = e->has_current = e->is_in_op = false;
 	e->has_reclaimed = false;
 	e->op_index = 0;

@@ -592,6 +592,27 @@ SCENARIO(each_open_is_told_of_a_failed_sync_once)
 	end();
 }
 
+/* What was to be durable has not happened: no sync of it has anything to say. */
+SCENARIO(an_answer_says_one_thing_when_commit_and_sync_both_fail)
+{
+	static const uint8_t text[] = "text";
+	rf_handle_t handle;
+	uint32_t open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	set_reserve(UINT64_C(1) << 60);
+	atomic_store(&failing_syncs, 1);
+	FAILS(NOSPC, &client.root, OP_MKDIR("d"),
+	      { .code = RF_OP_USE, .use = { handle } },
+	      OP_WRITE(open, 0, RF_WRITE_SYNC, text, 4));
+	cr_assert_eq(call.count, 2, "USE and MKDIR");
+	atomic_store(&failing_syncs, 0);
+	set_reserve(0);
+	FAILS(NOENT, &client.root, OP_LOOKUP("d"));
+	end();
+}
+
 SCENARIO(answers_of_dead_sessions_are_forgotten_at_the_start)
 {
 	struct reply_key key = { .session = 12345, .slot = 3 };
