@@ -28,6 +28,8 @@ int background_fork(int *ready_fd)
 	int fds[2];
 	pid_t child;
 
+	/* A lock of the caller's script, say, is not to be held by a mount. */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
 	child = fork();

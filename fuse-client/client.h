@@ -120,7 +120,8 @@ int options_parse(struct mount_options *options, const char *list,
 /* ---- background.c -------------------------------------------------------- */
 
 /*
- * Fork; must be called before any thread exists.  0 in the child, where
+ * Fork; must be called before any thread exists, and before anything is opened:
+ * what we were started with beyond stderr is closed.  0 in the child, where
  * ready_fd is to be given to background_ready(); in the parent the child's id,
  * and ready_fd is for background_wait().  [blocks]
  */

@@ -425,6 +425,8 @@ int main(int argc, char **argv)
 	opterr = 0;
 	/* Else the C library raises it, and keeps what tables and backlog free. */
 	mallopt(M_MMAP_THRESHOLD, MAPPED_LEAST);
+	/* Who has inherited that it is ignored does not hear of children that end. */
+	signal(SIGCHLD, SIG_DFL);
 	/* The second: a remount goes by the type that the kernel shows. */
 	if (strcmp(name, "mount.rdmafs") == 0 ||
 	    strcmp(name, "mount.fuse.rdmafs") == 0)

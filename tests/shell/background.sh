@@ -24,7 +24,11 @@ is_ended() { # PID; its parent is init, which may not collect it at once
 }
 
 # If it kept stdout or stderr, this would wait for ever.
+exec 9>"$T/lock"
+flock 9
 said=$(timeout 60 "$RDMAFS" mount "$ADDRESS/data" "$M" 2>&1 | cat)
+exec 9>&-
+flock -n "$T/lock" true || fail "a lock of who mounted is still held"
 equal "$said" "info connected to ${ADDRESS#*//} over iwarp" \
 	"what a mount that works says"
 stat -f "$M" >/dev/null
@@ -55,6 +59,21 @@ for signal in TERM INT; do
 	wait_until "the end of the daemon" is_ended "$pid"
 	! is_mounted "$M" || fail "still mounted after SIG$signal"
 done
+
+# Whatever it was told to ignore by who started it.
+env --ignore-signal=CHLD "$RDMAFS" mount "$ADDRESS/data" "$M"
+pid=$(supervisors)
+killed=$(daemon_of "$pid")
+is_followed() {
+	local next
+	next=$(daemon_of "$pid")
+	[ -n "$next" ] && [ "$next" != "$killed" ]
+}
+kill -KILL "$killed"
+wait_until "another daemon" is_followed
+equal "$(timeout 60 cat "$M/file")" text "bytes after a death"
+"$RDMAFS" umount "$M"
+wait_until "the end of the supervisor" is_ended "$pid"
 
 # In use: refused, then taken away lazily; the daemon stays until it is free.
 "$RDMAFS" mount "$ADDRESS/data" "$M"
