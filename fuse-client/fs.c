@@ -285,6 +285,22 @@ static int start(struct fs *fs, int fuse_fd)
 	return 0;
 }
 
+/*
+ * Not ended by an unmount: don't leave a dead mount behind.  If another goes on with
+ * it we end as if killed: no BYE, for the session is the next one's, and nothing is
+ * waited for that only that one can answer.
+ */
+static void give_up(const struct fs *fs, int err)
+{
+	if (fs->control_fd < 0 || !fs->init_was_answered) {
+		mounting_unmount(fs->options.mountpoint, true);
+		return;
+	}
+	rf_log(RF_LOG_ERROR, "can't go on serving %s: %s",
+	       fs->options.mountpoint, strerror(-err));
+	_exit(EXIT_FAILURE);
+}
+
 int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 	     void *context)
 {
@@ -295,12 +311,9 @@ int fs_serve(struct fs *fs, int fuse_fd, void (*ready)(void *context),
 	err = start(fs, fuse_fd);
 	if (!err)
 		rf_reactor_run(fs->reactor);
-	/* Not ended by an unmount: don't leave a dead mount behind, unless
-	 * another goes on with it. */
 	if (err || !fs->session || !fuse_session_exited(fs->session)) {
-		if (fs->control_fd < 0 || !fs->init_was_answered)
-			mounting_unmount(fs->options.mountpoint, true);
 		err = err ? err : -EIO;
+		give_up(fs, err);
 	} else if (!fs->init_was_answered) {
 		err = -ENOTCONN;
 	}

@@ -93,6 +93,11 @@ static ssize_t hook_read(int fd, void *buffer, size_t size, void *context)
 	/* Unmounted while a request was read. */
 	if (got < 0 && errno == ECONNABORTED)
 		errno = ENODEV;
+	/* The end of what plays the kernel; that one says so itself. */
+	if (got == 0) {
+		errno = ENODEV;
+		return -1;
+	}
 	if (got < (ssize_t)sizeof(*in))
 		return got;
 	if (in->opcode == FUSE_INIT)

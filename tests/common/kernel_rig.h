@@ -63,6 +63,7 @@ struct krig {
 	pid_t server, daemon;
 	uint16_t port;
 	unsigned int deaths;		/* of daemons of this mount */
+	bool may_fail;			/* one may end by itself, with status 1 */
 	int fd, daemon_fd;		/* /dev/fuse: our end, the daemons' */
 	int keep_fd;
 	struct keep *keep;

@@ -643,3 +643,31 @@ Test(client_states, nobody_goes_as_another_after_a_daemon_died)
 	}
 	cr_assert(has_died, "no daemon died with a noted answer");
 }
+
+/* It has met something that it can't deal with, but the mount is there: what is open
+ * is the next one's. */
+Test(client_states, a_daemon_that_gives_up_keeps_the_session)
+{
+	static const uint8_t too_short[8];
+
+	setup();
+	snprintf(krig.label, sizeof(krig.label), "a daemon gives up");
+	*plan = (struct plan){ .server = krig.server };
+	krig_mount(set_options);
+	set_scene();
+	OK(krig_begin(FUSE_UNLINK, folder, NAME("big"), NO_MORE));
+	krig.may_fail = true;
+	cr_assert_eq(send(krig.fd, too_short, sizeof(too_short), 0),
+		     (ssize_t)sizeof(too_short));
+	OK_WITH(ask_read(big, big_fh, 0), seen);
+	cr_assert_arr_eq(seen, bytes, SIZE, "%s: other bytes", krig.label);
+	EXPECT(-EAGAIN, krig_lock(FUSE_SETLK, locked, locked_fh, 2, F_WRLCK),
+	       NULL, 0);
+	cr_assert_eq(krig.deaths, 1);
+	krig_release(big, big_fh);
+	krig_release(big, direct_fh);
+	krig_release(log_file, log_fh);
+	krig_release(locked, locked_fh);
+	krig_nothing_is_kept();
+	krig_unmount();
+}
