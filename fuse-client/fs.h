@@ -809,10 +809,12 @@ void requests_lost(struct fs *fs);
 /* There is a new one, everything is sent again. */
 void requests_go_on(struct fs *fs);
 
-/* False: its session is over. */
+/* It gives EIO: it is lost, or its session is over.  What is not open at the server
+ * yet is of none. */
 static inline bool file_is_dead(const struct fs *fs, const struct file *file)
 {
-	return file->is_dead || file->generation != fs->generation;
+	return file->is_dead ||
+	       (file->open != 0 && file->generation != fs->generation);
 }
 /* The server has it open, also if it is dead, until it is released there. */
 static inline bool file_has_open(const struct fs *fs, const struct file *file)

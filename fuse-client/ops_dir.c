@@ -132,6 +132,8 @@ static void open_answered(struct request *r, struct rf_dec *reply)
 	r->file->open = results.open.open;
 	r->file->tag = results.open.tag;
 	r->file->wire_flags = RF_OPEN_READ | RF_OPEN_DIR;
+	r->file->generation = r->generation = r->fs->generation;
+	r->uses_open = true;
 	files_keep(&r->fs->files, r->file);
 	r->resume(r);
 }

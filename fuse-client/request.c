@@ -171,7 +171,7 @@ struct request *request_take_file(fuse_req_t fuse, fuse_ino_t nodeid,
 		request_fail(r, -EIO);
 		return NULL;
 	}
-	r->uses_open = true;
+	r->uses_open = r->file->open != 0;
 	return r;
 }
 
@@ -600,6 +600,8 @@ void request_release_unknown(struct request *r, const rf_handle_t *handle,
 	RF_ASSERT(!r->fuse);
 	use.use.handle = *handle;
 	release.release.open = open;
+	/* Of this session, though r may have come in a former one. */
+	r->generation = r->fs->generation;
 	r->uses_open = true;
 	if (!request_begin(r))
 		return;

@@ -83,6 +83,15 @@ printf 'kept\n' >&8
 cat "$M/file" >"$T/late" &
 reader=$!
 PIDS+=("$reader")
+# The root is opened without the server, and so in no session.
+ls "$M" >"$T/listing" &
+lister=$!
+PIDS+=("$lister")
+lists() { # getdents64()
+	grep -q '^217 ' "/proc/$lister/syscall"
+}
+[ ! -r /proc/self/syscall ] || [ "$(uname -m)" != x86_64 ] ||
+	wait_until "somebody who lists the root" lists
 proxy pass
 wait_until "the mounts to be back" are_back 2
 ! printf 'late\n' >&7 2>/dev/null || fail "a write under a lost lock was taken"
@@ -92,6 +101,8 @@ exec 7>&- 8>&-
 flock "$N/locked" true
 umount_at "$D" "$direct"
 wait_for_end "$reader" || fail "a reader that opened the file failed"
+wait_for_end "$lister" || fail "who has listed the root failed"
+equal "$(sort "$T/listing")" "$(ls "$N" | sort)" "the root, listed"
 for fd in 5 6; do
 	status=0
 	(exec cat <&$fd) >"$T/stdout" 2>"$T/stderr" || status=$?
