@@ -150,16 +150,18 @@ static void run_ready(struct iw_poller *poller)
 	rf_list_take_all(&now, &poller->ready);
 	while (!iw_budget_is_spent(poller) && (item = rf_list_pop(&now)))
 		iw_ep_run_ready(rf_container_of(item, struct iw_ep, ready));
+	/* Who had none stands before those who had one. */
+	rf_list_take_all(&now, &poller->ready);
 	rf_list_take_all(&poller->ready, &now);
 }
 
+/* Sending calls nothing back, and what it finishes keeps to the budget. */
 static void run_flush(struct iw_poller *poller)
 {
 	struct rf_list *item;
 	struct iw_ep *ep;
 
-	while (!iw_budget_is_spent(poller) &&
-	       (item = rf_list_pop(&poller->flush))) {
+	while ((item = rf_list_pop(&poller->flush))) {
 		ep = rf_container_of(item, struct iw_ep, flush);
 		iw_tx_run(ep);
 		iw_ep_retire(ep);
@@ -241,7 +243,9 @@ unsigned int iw_poller_run(struct rf_poller *base, unsigned int budget)
 		run_ready(poller);
 		run_flush(poller);
 		run_deadlines(poller);
-		if (!iw_budget_is_spent(poller) && !run_direct(poller))
+		/* Also when the budget is spent: who has something stands in
+		 * line then. */
+		if (iw_budget_is_spent(poller) || !run_direct(poller))
 			run_events(poller);
 		run_flush(poller);
 		run_doomed(poller);

@@ -212,15 +212,15 @@ static unsigned int run_queues(struct verbs_poller *poller, unsigned int budget)
 	/* What becomes ready meanwhile has its turn in the next run. */
 	rf_list_init(&turn);
 	rf_list_take_all(&turn, &poller->ready);
-	while ((item = rf_list_pop(&turn))) {
+	while (count < budget && (item = rf_list_pop(&turn))) {
 		struct verbs_ep *ep =
 			rf_container_of(item, struct verbs_ep, ready_link);
 
-		if (count < budget)
-			count += run_queue(poller, ep, budget - count);
-		else
-			verbs_poller_wants(poller, ep);
+		count += run_queue(poller, ep, budget - count);
 	}
+	/* Who had none stands before those who had one. */
+	rf_list_take_all(&turn, &poller->ready);
+	rf_list_take_all(&poller->ready, &turn);
 	return count;
 }
 

@@ -681,6 +681,96 @@ CONFORMANCE_TEST(conformance_connect, a_run_keeps_about_to_its_budget)
 	rig_close(&rig);
 }
 
+/* ---- many at once --------------------------------------------------------- */
+
+enum { FLOOD = 32, FLOOD_BUDGET = 4 };
+
+/* A connection that always has more for the server than it takes in a run. */
+struct flood {
+	struct rig rig;
+	struct rig_end client, server;
+	struct rig_op recvs[FLOOD], sends[FLOOD];
+	unsigned int sent, received;
+};
+
+static void take_and_post_again(struct rig_op *op)
+{
+	struct flood *flood = op->context;
+
+	flood->received++;
+	op->done_count = 0;
+	if (op->status == 0)
+		cr_assert_eq(rig_recv(&flood->server, op,
+				      (size_t)(op - flood->recvs) * 64, 64), 0);
+}
+
+static void flood_more(struct flood *flood)
+{
+	for (size_t i = 0; i < FLOOD; i++) {
+		struct rig_op *op = &flood->sends[i];
+
+		if (op->done_count && flood->sent - flood->received < FLOOD) {
+			op->done_count = 0;
+			cr_assert_eq(rig_send(&flood->client, op, 0, 64), 0);
+			flood->sent++;
+		}
+	}
+	let_arrive(&flood->rig);
+}
+
+static void flood_begin(struct flood *flood)
+{
+	rig_join(&flood->rig, &flood->client, &flood->server);
+	for (size_t i = 0; i < FLOOD; i++) {
+		rig_op_init(&flood->recvs[i], &flood->server);
+		flood->recvs[i].then = take_and_post_again;
+		flood->recvs[i].context = flood;
+		cr_assert_eq(rig_recv(&flood->server, &flood->recvs[i], i * 64,
+				      64), 0);
+		rig_op_init(&flood->sends[i], &flood->client);
+		flood->sends[i].done_count = 1;
+	}
+	flood_more(flood);
+}
+
+static void answer(struct rig_op *op)
+{
+	if (op->status == 0)
+		cr_assert_eq(rig_send(op->end, NULL, 0, 64), 0);
+}
+
+CONFORMANCE_TEST(conformance_connect, a_flood_keeps_nobody_else_out)
+{
+	struct rig_end client, server;
+	struct rig_op ask, hear;
+	struct flood *flood = calloc(1, sizeof(*flood));
+	struct rig *rig = &flood->rig;
+
+	rig_open(rig, fabric);
+	rig_join(rig, &client, &server);
+	rig_op_init(&ask, &server);
+	ask.then = answer;
+	cr_assert_eq(rig_recv(&server, &ask, 8192, 64), 0);
+	rig_op_init(&hear, &client);
+	cr_assert_eq(rig_recv(&client, &hear, 8192, 64), 0);
+	flood_begin(flood);
+	/* Whatever is ready of it stands in front. */
+	for (int i = 0; i < 4; i++) {
+		rf_poller_run(rig->b.poller, FLOOD_BUDGET);
+		flood_more(flood);
+	}
+	cr_assert_eq(rig_send(&client, NULL, 0, 64), 0);
+	rig_start_waiting(rig);
+	while (!hear.done_count && rf_now_ns() < rig->deadline_ns) {
+		rf_poller_run(rig->b.poller, FLOOD_BUDGET);
+		flood_more(flood);
+	}
+	cr_assert_eq(hear.done_count, 1, "no answer while another one floods");
+	rig_settle(rig);
+	rig_close(rig);
+	free(flood);
+}
+
 CONFORMANCE_TEST(conformance_connect, wait_runs_what_comes)
 {
 	struct rig_end client, server;
