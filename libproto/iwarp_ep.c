@@ -224,6 +224,27 @@ int iw_ep_connect(struct rf_poller *poller, const struct sockaddr *addr,
 	return 0;
 }
 
+/*
+ * Where nobody listens, at a port from which the kernel lets connections come,
+ * TCP may connect a socket to itself (RFC 9293 section 3.5, simultaneous open).
+ */
+static bool is_our_own_echo(const struct iw_ep *ep)
+{
+	struct sockaddr_storage local = { 0 }, peer = { 0 };
+
+	return iw_ep_addresses(&ep->base, &local, &peer) == 0 &&
+	       memcmp(&local, &peer, sizeof(local)) == 0;
+}
+
+/* By a reset: else the port would be taken for who is to listen there. */
+static void refuse_ourselves(struct iw_ep *ep)
+{
+	const struct linger none = { .l_onoff = 1 };
+
+	setsockopt(ep->source.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	iw_ep_doom(ep, -ECONNREFUSED);
+}
+
 static void tcp_is_connected(struct iw_ep *ep)
 {
 	int err = 0;
@@ -232,6 +253,10 @@ static void tcp_is_connected(struct iw_ep *ep)
 	getsockopt(ep->source.fd, SOL_SOCKET, SO_ERROR, &err, &size);
 	if (err) {
 		iw_ep_doom(ep, -err);
+		return;
+	}
+	if (is_our_own_echo(ep)) {
+		refuse_ourselves(ep);
 		return;
 	}
 	ep->state = IW_EP_ASKING;

@@ -396,6 +396,38 @@ Test(iwarp_setup, a_peer_that_does_not_answer_times_out, .timeout = 90)
 	site_end(&site, &peer);
 }
 
+/* As the kernel may, by chance, when it chooses the port to come from. */
+Test(iwarp_setup, nobody_listens_where_we_meet_ourselves, .timeout = 90)
+{
+	struct rf_tuning tuning = RF_TUNING_DEFAULT;
+	struct sockaddr_in addr;
+	struct rf_ep_config config;
+	struct rf_recv recvs[RECVS];
+	struct guest *guest;
+	struct site site;
+	int one = 1, fd;
+
+	close(listen_raw(&addr));
+	site_open(&site, "iwarp://");
+	memcpy(&tuning.source, &addr, sizeof(addr));
+	cr_assert_eq(rf_fabric_tune(site.fab, &tuning), 0);
+	config = site_config(&site);
+	guest = site_next_guest(&site, recvs);
+	cr_assert_eq(rf_ep_connect(site.poller, (struct sockaddr *)&addr,
+				   sizeof(addr), "hi!", 3, &config,
+				   &site_events, guest, &guest->ep), 0);
+	site_until(&site, guest->closed);
+	cr_assert_eq(guest->reason, -ECONNREFUSED, "%s",
+		     strerror(-guest->reason));
+	/* A server may begin there at once, as iwarp's listeners do. */
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	cr_assert_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0, "%s",
+		     strerror(errno));
+	close(fd);
+	site_close(&site);
+}
+
 /* ---- Reads of the site, answered by the peer --------------------------- */
 
 enum { READ_AT = 3 << 20, READ_SIZE = 100 };
