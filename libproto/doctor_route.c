@@ -185,22 +185,40 @@ struct route_request {
 	char attrs[64];
 };
 
-static void add_address(struct route_request *request, unsigned short type,
-			const struct sockaddr_storage *addr)
+static void add_attr(struct route_request *request, unsigned short type,
+		     const void *bytes, size_t size)
 {
 	const size_t at = NLMSG_ALIGN(request->header.nlmsg_len);
 	struct rtattr attr = { .rta_type = type };
-	size_t size;
-	const void *bytes = bytes_of(addr, &size);
 
 	attr.rta_len = (unsigned short)RTA_LENGTH(size);
 	memcpy((char *)request + at, &attr, sizeof(attr));
 	memcpy((char *)request + at + RTA_LENGTH(0), bytes, size);
 	request->header.nlmsg_len = (uint32_t)at + attr.rta_len;
+}
+
+static void add_address(struct route_request *request, unsigned short type,
+			const struct sockaddr_storage *addr)
+{
+	size_t size;
+	const void *bytes = bytes_of(addr, &size);
+
+	add_attr(request, type, bytes, size);
 	if (type == RTA_DST)
 		request->route.rtm_dst_len = (unsigned char)(size * 8);
 	else
 		request->route.rtm_src_len = (unsigned char)(size * 8);
+}
+
+/* "fe80::1%eth1": every network has such addresses, so it says which is meant. */
+static void add_scope(struct route_request *request,
+		      const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	if (addr->ss_family == AF_INET6 && in6->sin6_scope_id)
+		add_attr(request, RTA_OIF, &in6->sin6_scope_id,
+			 sizeof(in6->sin6_scope_id));
 }
 
 /* From source, unless that is of another family. */
@@ -221,6 +239,7 @@ static int ask_kernel(struct doctor_path *path,
 	if (fd < 0)
 		return fd;
 	add_address(&request, RTA_DST, &path->address);
+	add_scope(&request, &path->address);
 	if (source->ss_family == path->address.ss_family) {
 		add_address(&request, RTA_SRC, source);
 		path->source = *source;

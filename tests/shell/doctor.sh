@@ -93,6 +93,25 @@ found 'PROBLEM +192.0.2.99, from where to connect, .*\[source-not-ours\]'
 diagnose 0 "$RDMAFS" doctor -o source=127.0.0.2,key="$T/key" "iwarp://$server"
 found 'ok +rdmafsd answers over iwarp'
 
+# Of addresses that each network has, the one that is meant.
+if [ -n "${RDMAFS_TEST_NETWORK:-}" ] &&
+	ip link add v0 type veth peer name w0 2>/dev/null; then
+	ip link add v1 type veth peer name w1
+	for own in 0 1; do
+		ip link set "v$own" up
+		ip link set "w$own" up
+		ip addr add "fe80::a$own/64" dev "v$own" nodad
+		ip addr add "fe80::b$own/64" dev "w$own" nodad
+	done
+	for netdev in v1 v0 w1 w0; do
+		diagnose 1 "$RDMAFS" doctor -o mount_timeo=1 \
+			"iwarp://[fe80::99%$netdev]"
+		found "ok +leaves by $netdev from fe80:.*\[route\]"
+	done
+	ip link del v0
+	ip link del v1
+fi
+
 # The server's own doctor needs no store.
 diagnose 0 "$RDMAFSD" --doctor --key-file "$T/key" --listen "iwarp://$server"
 found 'ok +rdmafsd answers over iwarp'
