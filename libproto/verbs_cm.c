@@ -868,7 +868,7 @@ static bool is_listener(const struct verbs_poller *poller,
 int verbs_cm_event(struct verbs_poller *poller)
 {
 	struct rdma_cm_event *event, copy;
-	uint8_t data[VERBS_IWARP_PRIVATE_MAX + VERBS_PREFIX_SIZE];
+	uint8_t data[VERBS_PRIVATE_ANY];
 	struct verbs_ep *ep;
 
 	if (rdma_get_cm_event(poller->cm, &event))

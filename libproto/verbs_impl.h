@@ -50,6 +50,7 @@ enum {
 					 * Linux rdma_cm(7) */
 	/* rdma_conn_param can say 255, of which RFC 6581 needs 4. */
 	VERBS_IWARP_PRIVATE_MAX = 248,
+	VERBS_PRIVATE_ANY = UINT8_MAX,	/* a peer may say as much as that */
 };
 
 struct verbs_fabric {
@@ -159,7 +160,7 @@ struct verbs_incoming {
 	uint8_t peer_reads_out, peer_reads_in;
 	uint32_t probe_rkey;		/* of the peer, see verbs_cm.c */
 	uint64_t probe_addr;
-	uint8_t hello[VERBS_IWARP_PRIVATE_MAX];
+	uint8_t hello[VERBS_PRIVATE_ANY];
 	size_t hello_size;
 };
 
@@ -218,7 +219,7 @@ struct verbs_ep {
 	struct sockaddr_storage peer, source;	/* of the connecting side */
 	bool is_gid_chosen;		/* source is that of tuning.gid_index */
 	/* Ours until we connect; the peer's of a request that we accept. */
-	uint8_t hello[VERBS_IWARP_PRIVATE_MAX];
+	uint8_t hello[VERBS_PRIVATE_ANY];
 	size_t hello_size;
 	uint64_t setup_deadline_ns;	/* 0: connected */
 	uint64_t flush_deadline_ns;	/* 0: not ending */

@@ -7,6 +7,7 @@
  * the function that takes the device's events.
  */
 #include "tests/common/fabric_rig.h"
+#include "tests/common/iwarp_peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -566,6 +567,51 @@ CONFORMANCE_TEST(verbs_device, queues_are_within_what_the_device_has)
 		     attr->max_cqe);
 	cr_assert_leq(limits->sge_count_max, attr->max_sge);
 	cr_assert_leq(limits->reads_max, attr->max_qp_init_rd_atom);
+	rig_close(&couple.rig);
+#endif
+}
+
+#ifdef RF_HAVE_VERBS
+static void run_rig(void *context)
+{
+	struct rig *rig = context;
+
+	rf_poller_wait(rig->b.poller, 16, 10);
+}
+#endif
+
+CONFORMANCE_TEST(verbs_device, a_peer_may_say_more_than_we_would)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	static const uint16_t sizes[] = { 248, 249, 255 };
+	struct couple couple;
+
+	couple_open(&couple, fabric);
+	if (!rf_fabric_traits(couple.rig.b.fab)->takes_tcp_ports) {
+		rig_close(&couple.rig);
+		cr_skip("needs an iWARP device");
+	}
+	for (size_t i = 0; i < RF_ARRAY_SIZE(sizes); i++) {
+		struct peer_mpa mpa = { .flags = 0x40, .revision = 1,
+					.private_size = sizes[i] };
+		struct rig_end *server = &couple.server;
+		struct peer peer;
+
+		for (uint16_t k = 0; k < sizes[i]; k++)
+			mpa.private[k] = (uint8_t)(k + 1);
+		rig_end_init(server, &couple.rig.b);
+		couple.rig.accepts_with = server;
+		peer_init(&peer, run_rig, &couple.rig);
+		peer_connect(&peer, &couple.rig.address);
+		peer_mpa_send(&peer, false, &mpa);
+		rig_until(&couple.rig, server->connected);
+		cr_assert_eq(couple.rig.hello_in_size, sizes[i]);
+		cr_assert_eq(server->hello_in_size, sizes[i]);
+		cr_assert(memcmp(server->hello_in, mpa.private, sizes[i]) == 0);
+		peer_close(&peer);
+		rig_until(&couple.rig, server->closed);
+	}
 	rig_close(&couple.rig);
 #endif
 }
