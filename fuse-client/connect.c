@@ -351,6 +351,7 @@ static int try_scheme(struct fs *fs, const char *scheme,
 	char uri[WAY_URI_SIZE];
 	int err;
 
+	fs->close_reason[0] = '\0';
 	if (from && from->sa_family != address->ai_family)
 		return -ENETUNREACH;
 	err = rf_fabric_route_from(scheme, from, address->ai_addr,
@@ -369,6 +370,30 @@ static int try_scheme(struct fs *fs, const char *scheme,
 	return 0;
 }
 
+/* Nobody was there to say anything. */
+static bool is_unreached(int err)
+{
+	switch (err) {
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ETIMEDOUT:
+	case -EHOSTDOWN:
+	case -EHOSTUNREACH:
+	case -ENETDOWN:
+	case -ENETUNREACH:
+	case -ENODEV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The server said no itself; another way to it would not help. */
+static bool was_refused(const struct fs *fs, int err)
+{
+	return fs->close_reason[0] && !is_unreached(err);
+}
+
 static int try_address(struct fs *fs, const struct addrinfo *address,
 		       uint32_t setup_ms)
 {
@@ -377,7 +402,7 @@ static int try_address(struct fs *fs, const struct addrinfo *address,
 	if (fs->options.scheme[0])
 		return try_scheme(fs, fs->options.scheme, address, setup_ms);
 	err = try_scheme(fs, "verbs", address, setup_ms / 2);
-	if (err == 0 || fs->close_reason[0] || err == -EADDRNOTAVAIL)
+	if (err == 0 || was_refused(fs, err) || err == -EADDRNOTAVAIL)
 		return err;
 	return try_scheme(fs, "iwarp", address, setup_ms);
 }
@@ -519,11 +544,10 @@ static int resolve(struct fs *fs, struct addrinfo **out)
 	return -EHOSTUNREACH;
 }
 
-/* The server said no itself; another address would not help. */
+/* Another address would not help. */
 static bool is_final(const struct fs *fs, int err)
 {
-	return err == 0 || err == -ENOMEM ||
-	       (fs->close_reason[0] && err != -ETIMEDOUT);
+	return err == 0 || err == -ENOMEM || was_refused(fs, err);
 }
 
 static int try_all(struct fs *fs, const struct addrinfo *addresses)

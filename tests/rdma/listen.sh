@@ -54,6 +54,12 @@ if [ "$RDMA_DEVICE" = siw ]; then
 fi
 stop_server
 
+# Without a scheme it is the way that leads there: a server that listens on iwarp
+# only is found although there is a device.
+start_server --listen "iwarp://$RDMA_VM_ADDRESS:0" --insecure
+use "${ADDRESS#iwarp://}" "$ADDRESS"
+stop_server
+
 # Every device, and nothing else.
 start_server --listen "verbs://[::]:0" --insecure
 equal "$(grep -c 'ready: listening' "$T/server.log")" \
