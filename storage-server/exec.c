@@ -205,6 +205,7 @@ static void forget_message(struct exec *e)
 	e->syncs = false;
 	e->sync_is_data_only = true;
 	e->synced_inode = e->cut_inode = 0;
+	e->synced_err = 0;
 	e->cut_count = e->cuts_done = 0;
 	e->interrupt_status = 0;
 }

@@ -127,6 +127,7 @@ struct exec {
 	struct busy_mark marks[EXEC_MARKS];
 	uint8_t last_mark;		/* the one taken last */
 	uint64_t synced_inode;		/* flushed for a rename; 0: none */
+	int synced_err;			/* of the last exec_sync() */
 	uint64_t cut_inode;		/* by O_TRUNC of this operation; 0: none */
 	struct exec_cut cuts[EXEC_CUTS];	/* their marks are exclusive */
 	unsigned int cut_count, cuts_done;

@@ -266,11 +266,6 @@ int exec_op_rmdir(struct exec *e)
 			 &e->args.rmdir.name);
 }
 
-static int flushed(struct exec *e)
-{
-	return e->work.err ? e->work.err : exec_op_rename(e);
-}
-
 /*
  * Will the rename replace a file by another whose data may not be on the disk?
  * Then after power loss the old and the new data could both be gone.
@@ -283,8 +278,7 @@ static bool must_flush(struct exec *e, uint64_t *moved)
 		return false;
 	return txn_rename_needs_flush(exec_txn(e), e->current.inode,
 				      &args->name, args->new_dir.inode,
-				      &args->new_name, moved) &&
-	       *moved != e->synced_inode;
+				      &args->new_name, moved);
 }
 
 int exec_op_rename(struct exec *e)
@@ -292,17 +286,22 @@ int exec_op_rename(struct exec *e)
 	const struct rf_rename_args *args = &e->args.rename;
 	struct object *object;
 	uint64_t moved;
+	bool must;
 	int err = exec_check_handle(e, &args->new_dir);
 
 	if (err)
 		return err;
-	if (must_flush(e, &moved)) {
+	must = must_flush(e, &moved);
+	if (must && moved != e->synced_inode) {
 		err = object_get(e->server->store, moved, &object);
 		if (err)
 			return err;
 		e->synced_inode = moved;
-		return exec_sync(e, object, true, flushed);
+		return exec_sync(e, object, true, exec_op_rename);
 	}
+	/* It may have been written since; but not if it could not be synced. */
+	if (must && e->synced_err)
+		return e->synced_err;
 	return txn_rename(exec_txn(e), exec_cred(e), e->current.inode,
 			  &args->name, args->new_dir.inode, &args->new_name,
 			  args->flags);

@@ -217,7 +217,7 @@ static void sync_done(struct sync_request *sync, int err)
 
 	if (sync->object)
 		object_put(sync->object);
-	e->work.err = err;
+	e->work.err = e->synced_err = err;
 	exec_continue(e);
 }
 

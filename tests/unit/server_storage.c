@@ -613,6 +613,32 @@ SCENARIO(an_answer_says_one_thing_when_commit_and_sync_both_fail)
 	end();
 }
 
+/* Also if it is not the first in its message, which is then run twice. */
+SCENARIO(a_rename_whose_data_cannot_be_synced_replaces_nothing)
+{
+	rf_handle_t old, handle;
+	uint32_t open;
+
+	begin(scheme);
+	old = make_filled("a", &open);
+	handle = make_filled("b", &open);
+	for (unsigned int is_second = 0; is_second < 2; is_second++) {
+		atomic_store(&failing_syncs, 1);
+		if (is_second)
+			FAILS(IO, &client.root, OP_MKDIR("d"),
+			      { .code = RF_OP_USE, .use = { client.root } },
+			      OP_RENAME("b", client.root, "a", 0));
+		else
+			FAILS(IO, &client.root,
+			      OP_RENAME("b", client.root, "a", 0));
+		OK(&client.root, OP_LOOKUP("a"));
+		cr_assert_eq(SRES(&call, 0, lookup).handle.inode, old.inode);
+	}
+	OK(&client.root, OP_RENAME("b", client.root, "a", 0), OP_LOOKUP("a"));
+	cr_assert_eq(SRES(&call, 1, lookup).handle.inode, handle.inode);
+	end();
+}
+
 SCENARIO(answers_of_dead_sessions_are_forgotten_at_the_start)
 {
 	struct reply_key key = { .session = 12345, .slot = 3 };
