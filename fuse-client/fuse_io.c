@@ -478,7 +478,6 @@ void fuse_io_reply_entry(struct request *r)
 {
 	struct inode *child = r->other;
 	struct fuse_entry_out out;
-
 	int err;
 
 	fill_entry(child, &out);
@@ -606,7 +605,6 @@ void fuse_io_reply_create(struct request *r)
 		struct fuse_entry_out entry;
 		struct fuse_open_out open;
 	} out;
-
 	int err;
 
 	fill_entry(child, &out.entry);

@@ -48,9 +48,12 @@
 struct rf_client;	/* one channel of one session */
 
 /* Store into memory that another process reads after our death: after all that was
- * stored before, and at once. */
-#define rf_store_kept(at, value) \
-	__atomic_store_n((at), (value), __ATOMIC_RELEASE)
+ * stored before it, and before all that is stored after it. */
+#define rf_store_kept(at, value)					\
+	do {								\
+		__atomic_store_n((at), (value), __ATOMIC_RELEASE);	\
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);		\
+	} while (0)
 
 /*
  * What another process needs to go on with a session when this one has died:
