@@ -384,7 +384,9 @@ struct rf_ep_config {
 	uint16_t reads_in;	/* Reads of the peer that we serve (IRD) */
 	uint32_t setup_ms;	/* give up connecting after this long */
 	uint32_t keepalive_ms;	/* find a silent dead peer after about this
-				 * long; 0: never */
+				 * long; 0: never.  On InfiniBand and RoCE by a
+				 * Read: reads_out and the peer's reads_in must
+				 * allow one */
 };
 
 struct rf_ep_events {

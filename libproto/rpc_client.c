@@ -541,7 +541,9 @@ static int start_connecting(struct rf_client *client)
 		.pd = config->pd,
 		.send_depth = config->send_depth,
 		.recv_depth = (uint16_t)client->recv_count,
-		.reads_out = config->reads_out,
+		.reads_out = config->reads_out > RF_PROBE_READS ?
+			     config->reads_out : RF_PROBE_READS,
+		.reads_in = RF_PROBE_READS,
 		.setup_ms = config->setup_ms,
 		.keepalive_ms = config->keepalive_ms,
 	};

@@ -184,6 +184,7 @@ static int accept_it(struct rf_greeter *greeter, struct rf_incoming *incoming)
 		.pd = config->pd,
 		.send_depth = config->send_depth,
 		.recv_depth = config->recv_depth,
+		.reads_out = RF_PROBE_READS,
 		.reads_in = config->reads_in,
 		.setup_ms = config->hello_ms,
 		.keepalive_ms = config->keepalive_ms,

@@ -15,7 +15,12 @@
 
 #include "rpc.h"
 
-enum { RF_PEER_NAME_SIZE = 64 };
+enum {
+	RF_PEER_NAME_SIZE = 64,
+	/* Nobody Reads from a client; but it takes one to see whether a silent
+	 * one is there: keepalive_ms of rf_ep_config. */
+	RF_PROBE_READS = 1,
+};
 
 /* "192.0.2.1:49152" or "[2001:db8::1]:49152"; "?" for what it can't read. */
 void rf_peer_name(const struct sockaddr_storage *address,

@@ -28,9 +28,9 @@
  * what has ended is kept as "mute" until the peer can be told.
  *
  * Keep-alive.  A peer that vanishes is noticed there only by who sends.  When
- * nothing was heard for half of keepalive_ms and nothing is under way, a byte of
- * the peer's probe is read; its transport answers, or ours gives up.  iWARP
- * devices use TCP, whose own time-outs are not ours to set.
+ * nothing was heard for half of keepalive_ms, a byte of the peer's probe is read;
+ * its transport answers, or ours gives up.  iWARP devices use TCP, whose own
+ * time-outs are not ours to set.
  */
 #include "verbs_impl.h"
 
@@ -333,10 +333,10 @@ static void maybe_probe(struct verbs_ep *ep, uint64_t now_ns)
 {
 	uint64_t due_ns = ep->heard_ns + half_keepalive_ns(ep);
 
-	/* Work under way ends or fails by itself. */
+	/* Also behind other work: what has no notice may be done for long. */
 	if (now_ns >= due_ns) {
 		due_ns = now_ns + half_keepalive_ns(ep);
-		if (ep->may_send && ep->work_head == ep->work_tail)
+		if (ep->may_send && !ep->is_probing)
 			verbs_post_probe(ep);
 	}
 	if (ep->state == VERBS_CONNECTED)

@@ -73,7 +73,8 @@ static void *connect_mute(void *context)
 	if (mute->failed)
 		return NULL;
 	mute->mr = ibv_reg_mr(mute->id->pd, mute->probe, PROBE_SIZE,
-			      IBV_ACCESS_REMOTE_READ);
+			      IBV_ACCESS_REMOTE_READ |
+			      IBV_ACCESS_LOCAL_WRITE);
 	if (!mute->mr) {
 		mute->failed = "register memory";
 		return NULL;
@@ -188,6 +189,35 @@ CONFORMANCE_TEST(verbs_silent, a_peer_that_is_gone_is_found)
 	struct mute mute;
 
 	mute_open(&mute, fabric, true);
+	say_word(&mute);
+	mute_vanish(&mute);
+	rig_until(&mute.rig, mute.server.closed);
+	cr_assert_eq(mute.server.reason, -ETIMEDOUT, "%d", mute.server.reason);
+	mute_close(&mute);
+#endif
+}
+
+CONFORMANCE_TEST(verbs_silent, a_peer_that_is_gone_is_found_behind_silent_work)
+{
+	SKIP_UNLESS_IT_CAN_RUN(fabric);
+#ifdef RF_HAVE_VERBS
+	struct ibv_wc came;
+	struct ibv_sge sge;
+	struct mute mute;
+	struct ibv_recv_wr work = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	mute_open(&mute, fabric, true);
+	sge = (struct ibv_sge){ (uintptr_t)mute.probe, 1, mute.mr->lkey };
+	cr_assert_eq(ibv_post_recv(mute.id->qp, &work, &bad), 0);
+	say_word(&mute);
+	/* Nobody is told when it is done, and nothing follows it. */
+	cr_assert_eq(rig_send(&mute.server, NULL, 0, 1), 0);
+	rig_start_waiting(&mute.rig);
+	while (ibv_poll_cq(mute.id->recv_cq, 1, &came) == 0) {
+		cr_assert_lt(rf_now_ns(), mute.rig.deadline_ns);
+		rf_poller_wait(mute.rig.b.poller, 16, 10);
+	}
+	/* Its acknowledgement comes before this. */
 	say_word(&mute);
 	mute_vanish(&mute);
 	rig_until(&mute.rig, mute.server.closed);

@@ -582,6 +582,27 @@ Test(rpc, silent_peer_is_found_by_keepalive)
 	rf_channel_close(rig.channels[1].channel);
 }
 
+/* On InfiniBand and RoCE by a Read, for which the connection must have room. */
+static void each_end_may_probe_the_other(void)
+{
+	struct rpc_client other;
+
+	rpc_client_init(&rig, &other);
+	other.config.reads_out = 0;
+	rpc_client_start(&other);
+	rpc_until(&rig, other.opened && rig.channels[1].channel);
+	cr_assert_geq(rf_ep_limits(rf_client_ep(other.client))->reads_max, 1);
+	cr_assert_geq(rf_ep_limits(rf_channel_ep(rig.channels[1].channel))
+			      ->reads_max, 1);
+	rf_client_bye(other.client);
+	rpc_until(&rig, other.closed);
+}
+
+Test(rpc, each_end_may_ask_whether_the_other_is_there)
+{
+	each_end_may_probe_the_other();
+}
+
 Test(rpc, abort_ends_calls_with_canceled)
 {
 	static struct rpc_call calls[RPC_SLOTS + 2];
@@ -616,6 +637,11 @@ static void set_up_iwarp(void)
 }
 
 TestSuite(rpc_iwarp, .init = set_up_iwarp, .fini = tear_down, .timeout = 60);
+
+Test(rpc_iwarp, each_end_may_ask_whether_the_other_is_there)
+{
+	each_end_may_probe_the_other();
+}
 
 Test(rpc_iwarp, many_calls_of_each_kind)
 {
