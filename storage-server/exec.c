@@ -207,6 +207,8 @@ static void forget_message(struct exec *e)
 	e->synced_inode = e->cut_inode = 0;
 	e->synced_err = 0;
 	e->cut_count = e->cuts_done = 0;
+	e->removals_upto = 0;
+	e->room_waits = 0;
 	e->interrupt_status = 0;
 }
 
@@ -429,6 +431,8 @@ static void finish(struct exec *e)
 
 	if (!e->is_spoiled && has_batch(e)) {
 		err = commit(e);
+		if (err == -ENOSPC && exec_await_room(e))
+			return;
 	} else if (e->txn) {
 		txn_abort(e->txn);
 		e->txn = NULL;
@@ -475,6 +479,8 @@ static void run_on(struct exec *e, int outcome)
 			return;
 		if (outcome == -ENOMSG && !e->is_in_op)
 			break;
+		if (outcome == -ENOSPC && exec_await_room(e))
+			return;
 		end_op(e, outcome);
 		if (outcome != 0)
 			break;

@@ -21,6 +21,10 @@
  * FSYNC after a change in its message is done after the commit, before the
  * answer.
  *
+ * Nobody is told that the disk is full while what was deleted before still takes
+ * its space: an operation or a commit that fails so waits for that, and the message is
+ * run again.
+ *
  * A truncate that cuts is in the batch like any other change; the data file is
  * cut after the commit, before the answer, with the mark still held.  Between,
  * in the same message, old bytes lie beyond the file's new size: the object is
@@ -53,6 +57,9 @@ enum {
 	 * RF_GRANTS_MAX slots, 8 + 8 + 4 + 8 + 120 + 2 + 16 * 24 bytes. */
 	EXEC_RESULT_ROOM = 560,
 	EXEC_COPY_MAX = 16 << 20,	/* of one COPY; the client asks again */
+	/* A request's waits for removals, of 256 files each: as many as its client
+	 * can have deleted in some seconds, and far less than its patience. */
+	EXEC_ROOM_WAITS = 64,
 };
 
 struct exec;
@@ -159,6 +166,9 @@ struct exec {
 	struct rf_job job;
 	void (*cut_done)(struct exec *e);
 	struct sync_request sync;
+	struct removal_waiter removal;
+	uint64_t removals_upto;		/* see store_await_removals() */
+	unsigned int room_waits;
 	exec_work work_fn;
 	struct {
 		uint64_t inode;
@@ -221,6 +231,11 @@ int exec_stage(struct exec *e, uint32_t size, exec_step step);
 /* Do work on a worker, or here if the batch has changes, then step; the result
  * is in e->work.err. */
 int exec_offload(struct exec *e, exec_work work, exec_step step);
+/*
+ * There is no room: wait until some of what was deleted before has gone, then run
+ * the message again from its first operation.  False: there is none to wait for.
+ */
+bool exec_await_room(struct exec *e);
 /* Make an inode's data durable now, then do step with e->work.err. */
 int exec_sync(struct exec *e, struct object *object, bool is_data_only,
 	      exec_step step);

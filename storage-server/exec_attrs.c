@@ -17,8 +17,11 @@ int exec_op_getattr(struct exec *e)
 				      &e->results.getattr.attr));
 }
 
+/* What a former request has deleted is free. */
 int exec_op_statfs(struct exec *e)
 {
+	if (!exec_is_dirty(e) && exec_await_room(e))
+		return EXEC_WAIT;
 	return store_statfs(e->server->store, &e->results.statfs);
 }
 

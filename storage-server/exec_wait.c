@@ -209,6 +209,27 @@ int exec_offload(struct exec *e, exec_work work, exec_step step)
 	return EXEC_WAIT;
 }
 
+/* ---- room --------------------------------------------------------------- */
+
+static void room_made(struct removal_waiter *waiter)
+{
+	exec_continue(rf_container_of(waiter, struct exec, removal));
+}
+
+bool exec_await_room(struct exec *e)
+{
+	e->removal.ready = room_made;
+	if (e->room_waits >= EXEC_ROOM_WAITS ||
+	    !store_await_removals(e->server->store, &e->removals_upto,
+				  &e->removal))
+		return false;
+	e->room_waits++;
+	exec_suspend(e, EXEC_WAITS_WORK, NULL);
+	if (!e->reruns)
+		exec_rewind(e);
+	return true;
+}
+
 /* ---- durability --------------------------------------------------------- */
 
 static void sync_done(struct sync_request *sync, int err)

@@ -288,6 +288,7 @@ int store_open(const struct store_config *config, struct store **out)
 	store->dir_fd = store->lock_fd = store->data_fd = -1;
 	store->hash_mask = UINT64_MAX;
 	rf_list_init(&store->deletions.released);
+	rf_list_init(&store->deletions.waiters);
 	pthread_mutex_init(&store->objects_lock, NULL);
 	err = format_open(store, &is_new);
 	if (!err)

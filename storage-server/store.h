@@ -466,6 +466,21 @@ bool store_needs_flush(struct store *store, uint64_t inode);
 
 int store_statfs(struct store *store, struct rf_statfs_results *out);
 
+/*
+ * What was deleted takes space for a moment yet, until its data file is removed
+ * (after a sync of the log).  *upto is 0 at first: then all that is deleted by now
+ * is meant.  True: some of that is being removed, and ready() runs on the reactor when
+ * the next part of it has gone, or could not be removed; so it is not the end of
+ * the store before.  False: there is nothing to wait for.  No transaction has
+ * changes.  [owner]
+ */
+struct removal_waiter {
+	void (*ready)(struct removal_waiter *waiter);
+	struct rf_list link;
+};
+bool store_await_removals(struct store *store, uint64_t *upto,
+			  struct removal_waiter *waiter);
+
 struct store_stats {
 	uint64_t commits, flushes, syncs, sync_requests;
 	uint64_t objects_open, objects_cached, orphans;

@@ -202,6 +202,7 @@ struct deletions {
 	uint64_t next;		/* sequence to take next */
 	uint64_t end;		/* sequence for the next record */
 	struct rf_list released;	/* objects whose last user is gone */
+	struct rf_list waiters;		/* struct removal_waiter */
 	uint64_t orphans;	/* now */
 	bool keeps_orphans;	/* clients may come back to them */
 	struct rf_timer purge;	/* of those that nobody came back to */

@@ -11,7 +11,7 @@
  * it would delete, until store_release_orphans().
  *
  * A file is not removed before the log is synced: after a power cut the name
- * might be back.
+ * might be back.  Who needs the space of what was deleted before may wait for it.
  */
 #include "store_impl.h"
 
@@ -283,6 +283,21 @@ static void forget_deletions(struct store *store)
 	d->count = 0;
 }
 
+/* Who has to wait again comes after those who wait now. */
+static void wake_waiters(struct deletions *d)
+{
+	struct rf_list woken, *link;
+
+	rf_list_init(&woken);
+	rf_list_take_all(&woken, &d->waiters);
+	while ((link = rf_list_pop(&woken))) {
+		struct removal_waiter *waiter =
+			rf_container_of(link, struct removal_waiter, link);
+
+		waiter->ready(waiter);
+	}
+}
+
 static void deletions_done(struct rf_job *job)
 {
 	struct deletions *d = rf_container_of(job, struct deletions, job);
@@ -290,6 +305,7 @@ static void deletions_done(struct rf_job *job)
 	d->is_running = false;
 	forget_deletions(d->store);
 	deletions_start(d->store);
+	wake_waiters(d);
 }
 
 static void add_deletion(struct store *store, uint64_t sequence,
@@ -371,6 +387,21 @@ void deletions_start(struct store *store)
 	d->job.run = run_deletions;
 	d->job.done = deletions_done;
 	rf_workers_post(store->config.workers, store->config.reactor, &d->job);
+}
+
+bool store_await_removals(struct store *store, uint64_t *upto,
+			  struct removal_waiter *waiter)
+{
+	struct deletions *d = &store->deletions;
+
+	if (*upto == 0)
+		*upto = d->end;
+	deletions_start(store);
+	/* The first of a batch is the oldest. */
+	if (!d->is_running || d->is_stopping || d->batch[0].sequence >= *upto)
+		return false;
+	rf_list_push(&d->waiters, &waiter->link);
+	return true;
 }
 
 void deletions_stop(struct store *store)

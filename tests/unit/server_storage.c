@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +72,41 @@ int fdatasync(int fd)
 		return -1;
 	}
 	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static _Atomic bool disk_is_full;	/* until a data file is removed */
+static _Atomic bool removals_are_held;
+
+int fstatvfs(int fd, struct statvfs *vfs)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return -1;
+	*vfs = (struct statvfs){
+		.f_bsize = (unsigned long)fs.f_bsize,
+		.f_frsize = (unsigned long)fs.f_frsize,
+		.f_blocks = fs.f_blocks,
+		.f_files = fs.f_files,
+		.f_ffree = fs.f_ffree,
+	};
+	if (!atomic_load(&disk_is_full)) {
+		vfs->f_bfree = fs.f_bfree;
+		vfs->f_bavail = fs.f_bavail;
+	}
+	return 0;
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+	int ret;
+
+	while (atomic_load(&removals_are_held) && gettid() != getpid())
+		sched_yield();
+	ret = (int)syscall(SYS_unlinkat, dir, path, flags);
+	if (gettid() != getpid())
+		atomic_store(&disk_is_full, false);
+	return ret;
 }
 
 /* From now on nothing may grow, or all may. */
@@ -545,6 +582,89 @@ SCENARIO(a_sync_beside_a_write_does_not_make_it_durable)
 		  "a rename over a file would not sync it");
 	OK(&handle, OP_FSYNC(open));
 	cr_assert_not(store_needs_flush(rig.server->store, handle.inode));
+	end();
+}
+
+/* ---- room that a removal makes -------------------------------------------- */
+
+/* The disk is full, and will have room when a file that is deleted now has gone. */
+static void fill_disk(const char *name)
+{
+	rf_handle_t handle;
+	uint32_t open;
+
+	handle = make_filled(name, &open);
+	OK(&handle, OP_RELEASE(open));
+	atomic_store(&disk_is_full, true);
+	atomic_store(&rig.server->store->space_checked_ns, 0);
+	FAILS(NOSPC, &client.root, OP_MKDIR("nothing was deleted"));
+	atomic_store(&removals_are_held, true);
+	OK(&client.root, OP_UNLINK(name));
+}
+
+/* On handle, which needs room: it is not answered before the file has gone. */
+static void waits_for_room(const rf_handle_t *handle, const struct rf_args *args)
+{
+	const struct rf_args use = { .code = RF_OP_USE, .use = { *handle } };
+
+	scall_init(&call, &client);
+	scall_add(&call, &use);
+	scall_add(&call, args);
+	call.call.identity = 1;
+	scall_submit(&call);
+	srig_until(&rig, call.done || !rf_list_is_empty(
+			&rig.server->store->deletions.waiters));
+	cr_assert(!call.done, "answered while the file was there: %s",
+		  rf_status_name(call.results[1].status));
+	atomic_store(&removals_are_held, false);
+	scall_wait(&call);
+	cr_assert_eq(call.results[1].status, RF_ST_OK, "%s",
+		     rf_status_name(call.results[1].status));
+}
+#define WAITS(handle, ...) \
+	waits_for_room(handle, &(const struct rf_args)__VA_ARGS__)
+
+SCENARIO(what_was_deleted_before_makes_room)
+{
+	rf_handle_t handle, source;
+	uint32_t open, source_open;
+
+	begin(scheme);
+	handle = make_filled("a", &open);
+	source = make_filled("source", &source_open);
+
+	fill_disk("1");
+	WAITS(&handle, OP_WRITE(open, SIZE, 0, data, SIZE));
+	cr_assert_eq(size_of(&handle), 2 * SIZE);
+	fill_disk("2");
+	WAITS(&handle, OP_WRITE(open, 0, RF_WRITE_APPEND, data, SIZE));
+	cr_assert_eq(size_of(&handle), 3 * SIZE, "appended once");
+	fill_disk("3");
+	WAITS(&handle, { .code = RF_OP_FALLOCATE,
+			 .fallocate = { open, 0, 0, MIB } });
+	cr_assert_eq(size_of(&handle), MIB);
+	fill_disk("4");
+	WAITS(&handle, { .code = RF_OP_COPY,
+			 .copy = { .open = open, .offset = MIB,
+				   .source_open = source_open,
+				   .source = source, .size = SIZE } });
+	cr_assert_eq(size_of(&handle), MIB + SIZE);
+	fill_disk("5");
+	WAITS(&client.root, OP_MKDIR("d"));
+	OK(&client.root, OP_LOOKUP("d"));
+	fill_disk("6");
+	WAITS(&client.root, OP_CREATE("e", RW));
+	handle = SRES(&call, 0, create).handle;
+	OK(&handle, OP_RELEASE(SRES(&call, 0, create).open));
+	fill_disk("7");
+	WAITS(&client.root, { .code = RF_OP_STATFS });
+	cr_assert_gt(SRES(&call, 0, statfs).free, 0);
+	/* And if that is not enough, it is full. */
+	fill_disk("8");
+	set_reserve(UINT64_C(1) << 60);
+	atomic_store(&removals_are_held, false);
+	FAILS(NOSPC, &client.root, OP_MKDIR("f"));
+	set_reserve(0);
 	end();
 }
 
