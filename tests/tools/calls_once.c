@@ -255,10 +255,15 @@ static void list_link(const char *path)
 	printf(" to %s", target);
 }
 
+static int has_no_dot(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
 static void list(const char *folder)
 {
 	struct dirent **names;
-	int count = scandir(folder, &names, NULL, alphasort);
+	int count = scandir(folder, &names, has_no_dot, alphasort);
 
 	must(count >= 0, folder);
 	for (int i = 0; i < count; i++) {
@@ -266,8 +271,6 @@ static void list(const char *folder)
 		struct stat st;
 
 		snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
-		if (names[i]->d_name[0] == '.')
-			continue;
 		must(lstat(path, &st) == 0, path);
 		printf("%s mode %o links %u", path, st.st_mode,
 		       (unsigned int)st.st_nlink);
