@@ -146,6 +146,8 @@ static void say_hello(struct rf_client *client, uint16_t version)
 		return;
 	}
 	client->own_is_busy = true;
+	/* A device may tell of the answer before it tells that this was sent. */
+	client->own_sent_ns = rf_reactor_now_ns(config->reactor);
 	await_answer(client);
 }
 
