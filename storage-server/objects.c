@@ -181,15 +181,23 @@ void objects_note_size(struct store *store, const struct inode *inode)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Cut what lies beyond the inode's size; nobody writes to it now. */
-static int cut_end(int fd, uint64_t size)
+/*
+ * Cut what lies beyond the inode's size; nobody writes to it now.  The log first: if
+ * the size is that of a truncate which a crash would take back, the bytes are its
+ * file's.
+ */
+static int cut_end(struct store *store, int fd, uint64_t size)
 {
 	struct stat st;
+	int err;
 
 	if (fstat(fd, &st))
 		return -errno;
 	if ((uint64_t)st.st_size <= size)
 		return 0;
+	err = store_flush_log(store);
+	if (err)
+		return err;
 	return ftruncate(fd, (off_t)size) ? -errno : 0;
 }
 
@@ -199,7 +207,8 @@ static int adopt_fd(struct object *object, int fd)
 
 	/* The log may not have that size, and nothing can grow any more. */
 	if (!store_has_failed(object->store))
-		err = cut_end(fd, atomic_load(&object->inode_size));
+		err = cut_end(object->store, fd,
+			      atomic_load(&object->inode_size));
 	if (err) {
 		close(fd);
 		return err;
@@ -335,7 +344,7 @@ static void settle_suspect(struct store *store, struct object *object)
 	if (store_has_failed(store))
 		return;		/* the next start cuts to what the log says */
 	if (fd >= 0 && store_find_inode(store, object->inode, &inode) == 0 &&
-	    cut_end(fd, inode.size) == 0) {
+	    cut_end(store, fd, inode.size) == 0) {
 		atomic_store(&object->is_suspect, false);
 		return;
 	}

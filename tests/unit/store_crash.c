@@ -352,6 +352,56 @@ Test(store_crash, a_start_knows_whether_the_machine_went_down, .init = set_up,
 	cr_assert_not(store_lost_power(fixture.store));
 }
 
+/* ---- what is cut ----------------------------------------------------------- */
+
+enum { CUT_FROM = 3000, CUT_TO = 1000 };
+
+static const char cut_name[] = "cut";
+
+/* Dies when a data file that was not open was looked into behind its truncate. */
+static void truncate_and_die(uint32_t unused)
+{
+	struct rf_setattr_args args = { .valid = RF_SET_SIZE, .size = CUT_TO };
+	uint8_t byte;
+	rf_attr_t attr;
+
+	(void)unused;
+	open_victim_store();
+	if (lookup(fixture.store, STORE_ROOT_INODE, cut_name, &attr) ||
+	    setattr_as(fixture.store, &root_cred, attr.inode, &args, &attr) ||
+	    read_at(fixture.store, attr.inode, &byte, 1, 0) != 1)
+		_exit(6);
+	raise(SIGKILL);
+}
+
+Test(store_crash, what_a_truncate_cuts_is_there_until_the_log_says_so,
+     .init = set_up, .fini = tear_down)
+{
+	uint8_t data[CUT_FROM], found[CUT_FROM];
+	rf_attr_t attr;
+	int status;
+
+	memset(data, 0x5a, sizeof(data));
+	fixture_open(&fixture);
+	cr_assert_eq(make_as(fixture.store, &root_cred, STORE_ROOT_INODE,
+			     cut_name, S_IFREG | 0600, &attr), 0);
+	cr_assert_eq(write_at(fixture.store, attr.inode, data, sizeof(data), 0),
+		     0);
+	store_close(fixture.store);
+	start_victim(truncate_and_die, 0);
+	status = wait_for_victim();
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x",
+		  status);
+	fixture_open(&fixture);
+	cr_assert_eq(lookup(fixture.store, STORE_ROOT_INODE, cut_name, &attr),
+		     0);
+	cr_assert(attr.size == CUT_FROM || attr.size == CUT_TO);
+	cr_assert_eq(read_at(fixture.store, attr.inode, found, sizeof(found),
+			     0), (ssize_t)attr.size);
+	cr_assert_eq(memcmp(found, data, attr.size), 0,
+		     "a size of %u, and not its bytes", (unsigned)attr.size);
+}
+
 /* ---- replies ------------------------------------------------------------- */
 
 static void make_with_reply(uint32_t number)
