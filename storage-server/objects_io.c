@@ -204,6 +204,11 @@ int object_truncate(struct object *object, uint64_t size)
 
 	if (err)
 		return err;
+	/* The batch that says so first, or a crash would leave zeroes under the
+	 * former size, or what is written behind the cut. */
+	err = store_flush_log(object->store);
+	if (err)
+		return err;
 	fd = object_fd(object, false);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
@@ -211,10 +216,6 @@ int object_truncate(struct object *object, uint64_t size)
 		return -errno;
 	if ((uint64_t)st.st_size <= size)	/* beyond its end is zero */
 		return cut_rest(object, fd, &st, size);
-	/* The batch that says so first, or a crash would leave zeroes. */
-	err = store_flush_log(object->store);
-	if (err)
-		return err;
 	err = cut_rest(object, fd, &st, size);
 	note_change(object);
 	if (!err)

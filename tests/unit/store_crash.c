@@ -354,12 +354,12 @@ Test(store_crash, a_start_knows_whether_the_machine_went_down, .init = set_up,
 
 /* ---- what is cut ----------------------------------------------------------- */
 
-enum { CUT_FROM = 3000, CUT_TO = 1000 };
+enum { CUT_DATA = 1500, CUT_FROM = 3000, CUT_TO = 1000, CUT_HOLE_TO = 2000 };
 
 static const char cut_name[] = "cut";
 
 /* Dies when a data file that was not open was looked into behind its truncate. */
-static void truncate_and_die(uint32_t unused)
+static void truncate_look_and_die(uint32_t unused)
 {
 	struct rf_setattr_args args = { .valid = RF_SET_SIZE, .size = CUT_TO };
 	uint8_t byte;
@@ -374,32 +374,66 @@ static void truncate_and_die(uint32_t unused)
 	raise(SIGKILL);
 }
 
-Test(store_crash, what_a_truncate_cuts_is_there_until_the_log_says_so,
-     .init = set_up, .fini = tear_down)
+/* Dies when something was written where the truncate had cut a hole. */
+static void truncate_write_and_die(uint32_t unused)
 {
-	uint8_t data[CUT_FROM], found[CUT_FROM];
+	struct rf_setattr_args args = { .valid = RF_SET_SIZE,
+					.size = CUT_HOLE_TO };
+	struct object *object;
+	rf_attr_t attr;
+
+	(void)unused;
+	open_victim_store();
+	if (lookup(fixture.store, STORE_ROOT_INODE, cut_name, &attr) ||
+	    object_get(fixture.store, attr.inode, &object) ||
+	    setattr_as(fixture.store, &root_cred, attr.inode, &args, &attr) ||
+	    object_truncate(object, CUT_HOLE_TO) ||
+	    write_at(fixture.store, attr.inode, "new", 3, CUT_HOLE_TO))
+		_exit(6);
+	raise(SIGKILL);
+}
+
+/* The file is as before the truncate, or as behind it. */
+static void check_cut(void (*run)(uint32_t))
+{
+	struct rf_setattr_args args = { .valid = RF_SET_SIZE,
+					.size = CUT_FROM };
+	uint8_t data[CUT_FROM] = { 0 }, found[CUT_FROM];
 	rf_attr_t attr;
 	int status;
 
-	memset(data, 0x5a, sizeof(data));
+	memset(data, 0x5a, CUT_DATA);
 	fixture_open(&fixture);
 	cr_assert_eq(make_as(fixture.store, &root_cred, STORE_ROOT_INODE,
 			     cut_name, S_IFREG | 0600, &attr), 0);
-	cr_assert_eq(write_at(fixture.store, attr.inode, data, sizeof(data), 0),
-		     0);
+	cr_assert_eq(write_at(fixture.store, attr.inode, data, CUT_DATA, 0), 0);
+	cr_assert_eq(setattr_as(fixture.store, &root_cred, attr.inode, &args,
+				&attr), 0);
 	store_close(fixture.store);
-	start_victim(truncate_and_die, 0);
+	start_victim(run, 0);
 	status = wait_for_victim();
 	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x",
 		  status);
 	fixture_open(&fixture);
 	cr_assert_eq(lookup(fixture.store, STORE_ROOT_INODE, cut_name, &attr),
 		     0);
-	cr_assert(attr.size == CUT_FROM || attr.size == CUT_TO);
+	cr_assert_leq(attr.size, CUT_FROM);
 	cr_assert_eq(read_at(fixture.store, attr.inode, found, sizeof(found),
 			     0), (ssize_t)attr.size);
 	cr_assert_eq(memcmp(found, data, attr.size), 0,
 		     "a size of %u, and not its bytes", (unsigned)attr.size);
+}
+
+Test(store_crash, what_a_truncate_cuts_is_there_until_the_log_says_so,
+     .init = set_up, .fini = tear_down)
+{
+	check_cut(truncate_look_and_die);
+}
+
+Test(store_crash, what_is_written_behind_a_cut_is_not_seen_without_it,
+     .init = set_up, .fini = tear_down)
+{
+	check_cut(truncate_write_and_die);
 }
 
 /* ---- replies ------------------------------------------------------------- */
