@@ -181,12 +181,7 @@ void objects_note_size(struct store *store, const struct inode *inode)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/*
- * Cut what lies beyond the inode's size; nobody writes to it now.  The log first: if
- * the size is that of a truncate which a crash would take back, the bytes are its
- * file's.
- */
-static int cut_end(struct store *store, int fd, uint64_t size)
+int object_cut_end(struct store *store, int fd, uint64_t size)
 {
 	struct stat st;
 	int err;
@@ -198,7 +193,7 @@ static int cut_end(struct store *store, int fd, uint64_t size)
 	err = store_flush_log(store);
 	if (err)
 		return err;
-	return ftruncate(fd, (off_t)size) ? -errno : 0;
+	return ftruncate(fd, (off_t)size) ? -errno : 1;
 }
 
 static int adopt_fd(struct object *object, int fd)
@@ -207,9 +202,9 @@ static int adopt_fd(struct object *object, int fd)
 
 	/* The log may not have that size, and nothing can grow any more. */
 	if (!store_has_failed(object->store))
-		err = cut_end(object->store, fd,
-			      atomic_load(&object->inode_size));
-	if (err) {
+		err = object_cut_end(object->store, fd,
+				     atomic_load(&object->inode_size));
+	if (err < 0) {
 		close(fd);
 		return err;
 	}
@@ -344,7 +339,7 @@ static void settle_suspect(struct store *store, struct object *object)
 	if (store_has_failed(store))
 		return;		/* the next start cuts to what the log says */
 	if (fd >= 0 && store_find_inode(store, object->inode, &inode) == 0 &&
-	    cut_end(store, fd, inode.size) == 0) {
+	    object_cut_end(store, fd, inode.size) >= 0) {
 		atomic_store(&object->is_suspect, false);
 		return;
 	}

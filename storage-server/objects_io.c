@@ -161,19 +161,19 @@ bool object_has_rest(const struct object *object)
 }
 
 /* From now on nothing is left beyond size. */
-static int cut_rest(struct object *object, int fd, const struct stat *st,
-		    uint64_t size)
+static int cut_rest(struct object *object, int fd, uint64_t size)
 {
-	if ((uint64_t)st->st_size > size && ftruncate(fd, (off_t)size))
-		return -errno;
-	atomic_store(&object->is_suspect, false);
-	return 0;
+	int cut = object_cut_end(object->store, fd, size);
+
+	if (cut >= 0)
+		atomic_store(&object->is_suspect, false);
+	return cut;
 }
 
 int object_prepare_growth(struct object *object, uint64_t old_size,
 			  uint64_t offset)
 {
-	int fd = object_fd(object, false);
+	int fd = object_fd(object, false), cut;
 	struct stat st;
 	uint64_t end;
 
@@ -182,10 +182,12 @@ int object_prepare_growth(struct object *object, uint64_t old_size,
 	/* Opening it has cut it; only a failure since can have left more. */
 	if (!object_has_rest(object))
 		return 0;
+	if (atomic_load(&object->inode_size) == old_size) {
+		cut = cut_rest(object, fd, old_size);
+		return cut < 0 ? cut : 0;
+	}
 	if (fstat(fd, &st))
 		return -errno;
-	if (atomic_load(&object->inode_size) == old_size)
-		return cut_rest(object, fd, &st, old_size);
 	/*
 	 * old_size is that of a batch which may yet be dropped: what is needed
 	 * beyond it then must stay, so only what is to be grown over goes.
@@ -199,29 +201,26 @@ int object_prepare_growth(struct object *object, uint64_t old_size,
 
 int object_truncate(struct object *object, uint64_t size)
 {
-	int fd, err = check_range(size, 0);
-	struct stat st;
+	int fd, cut, err = check_range(size, 0);
 
 	if (err)
 		return err;
-	/* The batch that says so first, or a crash would leave zeroes under the
-	 * former size, or what is written behind the cut. */
+	/* The batch that says so first, also if only a hole is cut: a crash would
+	 * leave what is written behind it under the former size. */
 	err = store_flush_log(object->store);
 	if (err)
 		return err;
 	fd = object_fd(object, false);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
-	if (fstat(fd, &st))
-		return -errno;
-	if ((uint64_t)st.st_size <= size)	/* beyond its end is zero */
-		return cut_rest(object, fd, &st, size);
-	err = cut_rest(object, fd, &st, size);
+	cut = cut_rest(object, fd, size);
+	if (cut == 0)		/* beyond the data file's end is zero */
+		return 0;
 	note_change(object);
-	if (!err)
+	if (cut > 0)
 		return 0;
 	object_note_rest(object);
-	return store_say_failure(object, "truncation", err);
+	return store_say_failure(object, "truncation", cut);
 }
 
 /* ---- shape --------------------------------------------------------------- */

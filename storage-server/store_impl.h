@@ -346,6 +346,13 @@ void store_doubt_cache(struct store *store);
  * a disk that fails all the time a line comes now and then.  Gives err.  [any]
  */
 int store_say_failure(const struct object *object, const char *doing, int err);
+/*
+ * Cut what lies beyond size, which is committed, in a data file that nobody writes to
+ * now.  The log first: if the size is that of a truncate which a crash would take
+ * back, the bytes are its file's.  1: something was cut; 0: there was nothing; or
+ * a negative errno.  [any]
+ */
+int object_cut_end(struct store *store, int fd, uint64_t size);
 /* A new inode number.  0 or a negative errno. */
 int store_new_inode(struct store *store, uint64_t *out);
 /* The log up to now to the kernel, if it is not there.  [any] */
