@@ -5,11 +5,7 @@
 # again all that was acknowledged is there.
 . "$(dirname "$0")/lib.sh"
 
-PRELOAD=$BUILD/tests/preload/bad_disk.so
-[ -e "$PRELOAD" ] || skip "$PRELOAD is not built"
-case $BUILD in
-*/san-*) skip "a sanitizer wants to be the first library" ;;
-esac
+need_preload bad_disk
 
 bad_disk() { # RULE...: none: it is well
 	printf '%s\n' "$@" >"$T/rules"

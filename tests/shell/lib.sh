@@ -385,6 +385,17 @@ end_holder() {
 	wait_for_end "${HOLDER_PID[$1]}"
 }
 
+# ---- what lies before libc ------------------------------------------------------
+
+# need_preload NAME: sets PRELOAD to that library.
+need_preload() {
+	PRELOAD=$BUILD/tests/preload/$1.so
+	[ -e "$PRELOAD" ] || skip "$PRELOAD is not built"
+	case $BUILD in
+	*/san-*) skip "a sanitizer wants to be the first library" ;;
+	esac
+}
+
 # ---- random testers -------------------------------------------------------------
 
 # run_model PROGRAM FOLDER...: for some seconds; in the long form a million operations

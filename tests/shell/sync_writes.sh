@@ -6,11 +6,7 @@
 # own, and through descriptors that were opened before the loss.
 . "$(dirname "$0")/lib.sh"
 
-PRELOAD=$BUILD/tests/preload/power_loss.so
-[ -e "$PRELOAD" ] || skip "$PRELOAD is not built"
-case $BUILD in
-*/san-*) skip "a sanitizer wants to be the first library" ;;
-esac
+need_preload power_loss
 
 DISK=$T/disk
 mkdir "$DISK"
