@@ -107,21 +107,54 @@ bool inode_acl_may(struct txn *txn, const struct cred *cred,
 
 /* ---- setting ------------------------------------------------------------- */
 
-static int set_access(struct txn *txn, const struct cred *cred,
-		      struct inode *inode, const struct acl *acl)
+static bool is_kept(struct txn *txn, const struct inode *inode, bool is_default,
+		    const struct acl *acl, int *err)
 {
-	bool is_plain = acl_to_mode(acl, &inode->mode);
+	struct acl old;
 
-	if (!cred->is_super && !cred_has_group(cred, inode->gid))
-		inode->mode &= ~(uint32_t)S_ISGID;
-	return is_plain ? drop(txn, inode, false)
-			: put(txn, inode, false, acl);
+	if (!(inode->flags & flags[is_default]))
+		return !acl;
+	if (!acl)
+		return false;
+	*err = load(txn, inode, is_default, &old);
+	return !*err && old.count == acl->count &&
+	       memcmp(old.v, acl->v, acl->count * sizeof(acl->v[0])) == 0;
+}
+
+/* acl: NULL for none.  As on ext4, no time moves if nothing changes. */
+static int replace(struct txn *txn, struct slot *slot, bool is_default,
+		   const struct acl *acl, uint32_t mode)
+{
+	struct inode *inode = &slot->inode;
+	int err = 0;
+
+	if (is_kept(txn, inode, is_default, acl, &err) && mode == inode->mode)
+		return 0;
+	if (!err)
+		err = acl ? put(txn, inode, is_default, acl)
+			  : drop(txn, inode, is_default);
+	if (err)
+		return err;
+	inode->mode = mode;
+	slot_touch(slot);
+	return 0;
+}
+
+static int set_access(struct txn *txn, const struct cred *cred,
+		      struct slot *slot, const struct acl *acl)
+{
+	uint32_t mode = slot->inode.mode;
+	bool is_plain = acl_to_mode(acl, &mode);
+
+	if (!cred->is_super && !cred_has_group(cred, slot->inode.gid))
+		mode &= ~(uint32_t)S_ISGID;
+	return replace(txn, slot, false, is_plain ? NULL : acl, mode);
 }
 
 int acl_set(struct txn *txn, const struct cred *cred, struct slot *slot,
 	    bool is_default, const void *value, size_t size)
 {
-	struct inode *inode = &slot->inode;
+	const struct inode *inode = &slot->inode;
 	struct acl acl = { 0 };
 	int err = 0;
 
@@ -136,15 +169,10 @@ int acl_set(struct txn *txn, const struct cred *cred, struct slot *slot,
 		return err;
 	if (is_default && !S_ISDIR(inode->mode))
 		return acl.count ? -EACCES : 0;
-	if (acl.count == 0)
-		err = drop(txn, inode, is_default);
-	else if (is_default)
-		err = put(txn, inode, true, &acl);
-	else
-		err = set_access(txn, cred, inode, &acl);
-	if (!err)
-		slot_touch(slot);
-	return err;
+	if (is_default || acl.count == 0)
+		return replace(txn, slot, is_default, acl.count ? &acl : NULL,
+			       inode->mode);
+	return set_access(txn, cred, slot, &acl);
 }
 
 int acl_follow_mode(struct txn *txn, struct slot *slot)

@@ -275,6 +275,8 @@ static void kill_caps(struct txn *txn, struct slot *slot)
 void inode_kill_priv(struct txn *txn, struct slot *slot,
 		     const struct cred *cred)
 {
+	if (S_ISDIR(slot->inode.mode))
+		return;		/* nothing that could be run */
 	slot->inode.mode &= ~bits_to_kill(cred, &slot->inode);
 	kill_caps(txn, slot);
 }

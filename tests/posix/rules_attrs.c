@@ -257,6 +257,21 @@ static void capabilities_go_with_a_change(void)
 	close(fd);
 }
 
+/* A directory runs nothing. */
+static void capabilities_of_a_directory_stay(void)
+{
+	unsigned char got[32];
+
+	MUST(mkdir(a("d"), 0755));
+	if (setxattr(a("d"), "security.capability", caps, sizeof(caps), 0)) {
+		EQUAL(errno, EOPNOTSUPP);
+		return;
+	}
+	MUST(chown(b("d"), ALICE, ALICE));
+	EQUAL(getxattr(a("d"), "security.capability", got, sizeof(got)),
+	      sizeof(caps));
+}
+
 /* ---- extended attributes -------------------------------------------------- */
 
 static void limits_of_attributes(void)
@@ -452,6 +467,48 @@ static void what_moves_which_time(void)
 	}
 }
 
+/* What changes nothing moves nothing. */
+static void what_a_list_moves(void)
+{
+	static const char access[] = "system.posix_acl_access";
+	static const char folder[] = "system.posix_acl_default";
+	/* u::rw, u:ALICE:r, g::r, m::r, o::r, as linux/posix_acl_xattr.h has it */
+	unsigned char list[] = {
+		2, 0, 0, 0,
+		1, 0, 6, 0, 255, 255, 255, 255,
+		2, 0, 4, 0, ALICE & 255, ALICE >> 8, 0, 0,
+		4, 0, 4, 0, 255, 255, 255, 255,
+		16, 0, 4, 0, 255, 255, 255, 255,
+		32, 0, 4, 0, 255, 255, 255, 255,
+	};
+	/* u::rw, g::r, o::r: no more than the mode */
+	static const unsigned char plain[] = {
+		2, 0, 0, 0,
+		1, 0, 6, 0, 255, 255, 255, 255,
+		4, 0, 4, 0, 255, 255, 255, 255,
+		32, 0, 4, 0, 255, 255, 255, 255,
+	};
+
+	MUST(mkdir(a("d"), 0755));
+	MUST(put_file(a("d/f"), 10, 0644));
+	if (setxattr(a("d/f"), access, list, sizeof(list), 0)) {
+		EQUAL(errno, EOPNOTSUPP);
+		return;
+	}
+	MOVES("d/f", "----", setxattr(a("d/f"), access, list, sizeof(list), 0));
+	list[14] = 0;		/* ALICE may not */
+	MOVES("d/f", "-c--", setxattr(a("d/f"), access, list, sizeof(list), 0));
+	MOVES("d/f", "-c--", setxattr(a("d/f"), access, plain, sizeof(plain), 0));
+	MOVES("d/f", "----", setxattr(a("d/f"), access, plain, sizeof(plain), 0));
+	MOVES("d/f", "----", removexattr(a("d/f"), access));
+	MUST(chmod(a("d/f"), 0600));
+	MOVES("d/f", "-c--", setxattr(a("d/f"), access, plain, sizeof(plain), 0));
+	MOVES("d/f", "---C", setxattr(a("d"), folder, list, sizeof(list), 0));
+	MOVES("d/f", "----", setxattr(a("d"), folder, list, sizeof(list), 0));
+	MOVES("d/f", "---C", removexattr(a("d"), folder));
+	MOVES("d/f", "----", removexattr(a("d"), folder));
+}
+
 static void mapped_stores_move_mtime(void)
 {
 	struct stamps before;
@@ -506,10 +563,12 @@ static const struct rule rules[] = {
 	ROOT_RULE(set_id_bits_go_with_a_change),
 	ROOT_RULE(who_has_it_open_writes_on),
 	ROOT_RULE(capabilities_go_with_a_change),
+	ROOT_RULE(capabilities_of_a_directory_stay),
 	RULE(limits_of_attributes),
 	RULE(times_are_exact),
 	ROOT_RULE(who_may_set_times),
 	RULE(what_moves_which_time),
+	RULE(what_a_list_moves),
 	RULE(mapped_stores_move_mtime),
 	RULE(times_of_birth_and_use),
 };
