@@ -12,6 +12,10 @@
  * that came while one was running, and showed more, waits for the next.
  * CONSISTENCY.md has the argument.
  *
+ * Attributes in an answer that waited for a notification are ignored by the
+ * kernel.  So one that tells it of another owner or mode does not wait, unless
+ * its caller reads next: the pages are dropped for who does.
+ *
  * When it fails.  The kernel knows no such inode: then it holds no pages.  Too
  * many requests wait: the reply goes without waiting, since the notification
  * may need a READ that is still behind them in the kernel's queue.
@@ -133,6 +137,13 @@ static bool kernel_will_drop(const struct request *r,
 	       !given_has_size(&inode->given, &inode->attr);
 }
 
+/* What the kernel judges by has changed, or may have. */
+static bool must_be_taken(const struct request *r, const struct inode *inode)
+{
+	return !r->reads_next &&
+	       !given_has_rights(&inode->given, &inode->attr);
+}
+
 void cache_reveal(struct request *r, struct inode *inode, request_fn reply)
 {
 	struct fs *fs = r->fs;
@@ -146,7 +157,7 @@ void cache_reveal(struct request *r, struct inode *inode, request_fn reply)
 	} else if (inode->dropper && inode->dropper != r->who.pid) {
 		is_exact = false;
 	}
-	if ((is_exact && !inv) ||
+	if ((!inv && (is_exact || must_be_taken(r, inode))) ||
 	    fs->invalidating >= INVALIDATION_WAITERS_MAX) {
 		reply(r);
 		return;

@@ -193,6 +193,7 @@ struct request {
 	request_fn resume;		/* when what it waits for is there */
 	struct rf_timer pause;
 	struct inode *revealed;		/* cache.c */
+	bool reads_next;		/* ... cached pages, when it is answered */
 
 	/* pull.c */
 	struct rf_op op;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * given.c - which times and sizes does the kernel have of an inode?
+ * given.c - which times, sizes and rights does the kernel have of an inode?
  */
 #include "given.h"
 
@@ -24,10 +24,23 @@ bool given_is_taken(const struct given *given, uint64_t arrived)
 	return given->disturbed < arrived;
 }
 
+static void note_rights(struct given *given, const rf_attr_t *attr,
+			bool is_taken)
+{
+	if (is_taken) {
+		given->mode = attr->mode;
+		given->uid = attr->uid;
+		given->gid = attr->gid;
+	} else if (!given_has_rights(given, attr)) {
+		given->mode = 0;
+	}
+}
+
 void given_note(struct given *given, const rf_attr_t *attr, bool is_taken)
 {
 	struct given_stamp stamp = { .mtime = attr->mtime, .size = attr->size };
 
+	note_rights(given, attr, is_taken);
 	if (is_taken) {
 		given->v[0] = stamp;
 		given->count = 1;
@@ -52,4 +65,10 @@ bool given_has_size(const struct given *given, const rf_attr_t *attr)
 		if (given->v[i].size != attr->size)
 			return false;
 	return given->count > 0;
+}
+
+bool given_has_rights(const struct given *given, const rf_attr_t *attr)
+{
+	return given->mode == attr->mode && given->uid == attr->uid &&
+	       given->gid == attr->gid;
 }

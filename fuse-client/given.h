@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * given.h - which times and sizes does the kernel have of an inode?
+ * given.h - which times, sizes and rights does the kernel have of an inode?
  *
  * The kernel drops an inode's pages by itself when attributes come whose mtime
  * or size differ from those it has.  But it ignores attributes in an answer if
  * any others, a write of its own or a notification came between that request's
  * start and its answer.  So after an answer that may have been ignored the
  * kernel has one of two values.
+ *
+ * It judges by the owner and the mode that it has, also where it does not ask
+ * before: in chmod, chown and utimes.
  *
  * Moments are ticks of a counter: whoever came later has the larger one.
  *
@@ -25,6 +28,7 @@ struct given_stamp {
 struct given {
 	struct given_stamp v[2];
 	uint8_t count;		/* the kernel has v[0]; one of both; 0: unknown */
+	uint32_t mode, uid, gid;	/* those the kernel has; mode 0: unknown */
 	uint64_t disturbed;	/* when answers under way were last made void */
 };
 
@@ -48,5 +52,8 @@ bool given_differs(const struct given *given, const rf_attr_t *attr);
 
 /* Whatever the kernel has, its size is attr's; false: it may differ. */
 bool given_has_size(const struct given *given, const rf_attr_t *attr);
+
+/* The kernel has attr's owner, group and mode; false: it may have others. */
+bool given_has_rights(const struct given *given, const rf_attr_t *attr);
 
 #endif /* GIVEN_H */

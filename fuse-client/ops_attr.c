@@ -68,6 +68,8 @@ static void do_getattr(fuse_req_t fuse, fuse_ino_t nodeid,
 		return;
 	}
 	r->getattr.is_statx = r->fs->is_statx;
+	/* stat() asks without a file, also fstat(). */
+	r->reads_next = fi != NULL;
 	if (r->inode == r->fs->inodes.root)
 		patience_call(r, &args, getattr_answered, give_old_attr);
 	else

@@ -251,7 +251,7 @@ void request_end(struct request *r)
 	r->whole = NULL;
 	r->losses = 0;
 	r->was_interrupted = r->was_cancelled = r->was_killed = false;
-	r->uses_open = r->is_opening = false;
+	r->uses_open = r->is_opening = r->reads_next = false;
 	r->is_unlocking = r->is_flush = false;
 	r->is_resent = r->goes_again = false;
 	r->unique = 0;

@@ -483,35 +483,17 @@ static bool is_lost(const struct call *c)
 }
 
 /* The kernel's FUSE checks the owner that it saw last, which another mount may have
- * changed (CONSISTENCY.md). */
-static bool is_checked_by_kernel(const struct call *c)
-{
-	return site.sides > 1 &&
-	       (c->code == CALL_FCHMOD || c->code == CALL_FCHOWN ||
-		c->code == CALL_FUTIMENS || c->code == CALL_FSETXATTR);
-}
-
+ * changed, and asks only if it is told to (CONSISTENCY.md). */
 static void learn_owner(const struct call *c, unsigned int actor,
 			unsigned int side)
 {
 	struct call fstat_call = { .code = CALL_FSTAT, .slot = c->slot };
 	static struct answer answer;
 
-	actor_call(actor, side, &fstat_call, &answer);
-}
-
-/* Linux 6.18 was seen not to heed what one fstat() learned, once in some 500,000
- * operations, so who is refused may ask twice. */
-static void call_by_owner(const struct call *c, unsigned int actor,
-			  unsigned int side, const struct answer *wanted,
-			  struct answer *got)
-{
-	learn_owner(c, actor, side);
-	actor_call(actor, side, c, got);
-	if (wanted->err || (got->err != EPERM && got->err != EACCES))
-		return;
-	learn_owner(c, actor, side);
-	actor_call(actor, side, c, got);
+	if (site.sides > 1 &&
+	    (c->code == CALL_FCHMOD || c->code == CALL_FCHOWN ||
+	     c->code == CALL_FUTIMENS || c->code == CALL_FSETXATTR))
+		actor_call(actor, side, &fstat_call, &answer);
 }
 
 /* A chmod that takes setgid away by mistake. */
@@ -533,12 +515,9 @@ static bool compare_call(const struct call *c, unsigned int actor,
 
 	look_at_model(c, &before[0]);
 	look(c, side, &before[1]);
+	learn_owner(c, actor, side);
 	model_call(actor, side, c, &wanted);
-	if (is_checked_by_kernel(c))
-		call_by_owner(c, actor, side, &wanted, &got);
-	else
-		actor_call(actor, side, campaign_is_spoiled ? spoil(c) : c,
-			   &got);
+	actor_call(actor, side, campaign_is_spoiled ? spoil(c) : c, &got);
 	look_at_model(c, &after[0]);
 	look(c, side, &after[1]);
 	if (c->code == CALL_OPEN && !wanted.err)

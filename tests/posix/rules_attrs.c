@@ -120,6 +120,37 @@ static void an_open_file_that_is_given_away(void)
 	close(fd);
 }
 
+/* The same, of a file whose data were read: the pages that are cached go when the
+ * change is seen, and that may not keep the kernel from taking the new owner. */
+static void a_file_that_was_read_is_given_away(void)
+{
+	const struct timespec times[2] = { { 1, 2 }, { 3, 4 } };
+	struct stat st;
+	char byte;
+	int fd;
+
+	MUST(put_file(a("f"), 1, 0644));
+	fd = (int)MUST(open(b("f"), O_RDWR));
+	EQUAL(pread(fd, &byte, 1, 0), 1);
+	MUST(chown(a("f"), ALICE, CREW));
+	become(ALICE);
+	MUST(fstat(fd, &st));
+	EQUAL(st.st_uid, ALICE);
+	MUST(futimens(fd, times));
+	become(0);
+	EQUAL(pread(fd, &byte, 1, 0), 1);
+	MUST(chown(a("f"), BOB, BOB));
+	become(BOB);
+	MUST(chmod(b("f"), 0640));
+	become(0);
+	EQUAL(pread(fd, &byte, 1, 0), 1);
+	MUST(chown(a("f"), ALICE, CREW));
+	become(ALICE);
+	MUST(utimensat(AT_FDCWD, b("f"), times, 0));
+	become(0);
+	close(fd);
+}
+
 /* ---- what a change of data drops ------------------------------------------ */
 
 static void by_write(int fd)
@@ -560,6 +591,7 @@ static const struct rule rules[] = {
 	ROOT_RULE(who_may_give_a_file_away),
 	ROOT_RULE(chown_drops_set_id_bits),
 	ROOT_RULE(an_open_file_that_is_given_away),
+	ROOT_RULE(a_file_that_was_read_is_given_away),
 	ROOT_RULE(set_id_bits_go_with_a_change),
 	ROOT_RULE(who_has_it_open_writes_on),
 	ROOT_RULE(capabilities_go_with_a_change),

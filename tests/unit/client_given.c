@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_given.c - which times and sizes does the kernel have of an inode?
+ * client_given.c - which times, sizes and rights does the kernel have of an inode?
  */
 #include "fuse-client/given.h"
 
@@ -93,4 +93,22 @@ Test(client_given, a_size_is_known_only_if_all_that_it_may_be_agree)
 	given_note(&given, &other_size, false);
 	cr_assert_not(given_has_size(&given, &a));
 	cr_assert_not(given_has_size(&given, &other_size));
+}
+
+Test(client_given, rights_are_known_only_if_they_were_surely_taken)
+{
+	rf_attr_t of_alice = { .mode = 0100644, .uid = 1, .gid = 2 };
+	rf_attr_t of_bob = { .mode = 0100644, .uid = 3, .gid = 2 };
+
+	cr_assert_not(given_has_rights(&given, &of_alice));
+	given_note(&given, &of_alice, true);
+	cr_assert(given_has_rights(&given, &of_alice));
+	cr_assert_not(given_has_rights(&given, &of_bob));
+	given_note(&given, &of_alice, false);
+	cr_assert(given_has_rights(&given, &of_alice));
+	given_note(&given, &of_bob, false);
+	cr_assert_not(given_has_rights(&given, &of_alice));
+	cr_assert_not(given_has_rights(&given, &of_bob));
+	given_note(&given, &of_bob, true);
+	cr_assert(given_has_rights(&given, &of_bob));
 }
