@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
@@ -115,4 +116,16 @@ int background_wait(int child, int ready_fd, const char *mountpoint)
 		 "more", mountpoint, strerror(errno));
 	mounting_unmount(mountpoint, true);
 	return EXIT_FAILURE;
+}
+
+void background_end_signals(sigset_t *out)
+{
+	struct sigaction hangup;
+
+	sigemptyset(out);
+	sigaddset(out, SIGTERM);
+	sigaddset(out, SIGINT);
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 &&
+	    hangup.sa_handler != SIG_IGN)
+		sigaddset(out, SIGHUP);
 }

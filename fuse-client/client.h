@@ -26,6 +26,7 @@
 #include "libproto/hello.h"
 #include "libproto/rpc.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -137,6 +138,10 @@ void background_ready(int ready_fd);
  * status of the command; why it failed was said.  [blocks]
  */
 int background_wait(int child, int ready_fd, const char *mountpoint);
+
+/* The signals that unmount: also of a terminal that goes, unless we were told to
+ * outlive it. */
+void background_end_signals(sigset_t *out);
 
 /* ---- keygen.c ------------------------------------------------------------ */
 

@@ -3,8 +3,8 @@
  * fs.c - the mounted file system's life: connect, serve, the end
  *
  * Operation.  fs_connect() opens the session, fs_serve() runs the reactor until
- * /dev/fuse says that the mount is gone, fs_disconnect() says BYE.  SIGTERM and
- * SIGINT unmount, on a worker, for unmounting needs the reactor; SIGUSR1 writes
+ * /dev/fuse says that the mount is gone, fs_disconnect() says BYE.  SIGTERM,
+ * SIGINT and SIGHUP unmount, on a worker, for unmounting needs the reactor; SIGUSR1 writes
  * the statistics to the log.
  *
  * When it fails.  A lost connection does not end the mount (reconnect.c), and an
@@ -161,9 +161,7 @@ static void signal_came(struct rf_watch *watch, uint32_t watch_events)
 
 static void our_signals(sigset_t *set)
 {
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
+	background_end_signals(set);
 	sigaddset(set, SIGUSR1);
 }
 

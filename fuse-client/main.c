@@ -136,8 +136,6 @@ static int serve(struct keep *keep, int ready_fd, int control_fd)
 	struct fs *fs;
 	int fuse_fd;
 
-	/* Broken pipes and sockets are told by their errno. */
-	signal(SIGPIPE, SIG_IGN);
 	if (mounting_check(options->mountpoint) < 0 ||
 	    fs_connect(keep, false, control_fd, &fs) < 0)
 		return EXIT_FAILURE;
@@ -161,7 +159,8 @@ static int serve_alone(const struct mount_options *options, int ready_fd)
 	int fd, err = keep_create(&keep, &fd);
 
 	if (err) {
-		complain("no memory: %s", strerror(-err));
+		complain("no memory: %s%s", strerror(-err),
+			 rf_process_hint(err));
 		return EXIT_FAILURE;
 	}
 	close(fd);
@@ -213,7 +212,6 @@ static int command_successor(int argc, char **argv)
 				&serving.control_fd) != 3)
 		return wrong_usage("only a supervisor starts this");
 	prctl(PR_SET_NAME, "rdmafs");
-	signal(SIGPIPE, SIG_IGN);
 	fcntl(fuse_fd, F_SETFD, FD_CLOEXEC);
 	fcntl(serving.control_fd, F_SETFD, FD_CLOEXEC);
 	err = keep_map(keep_fd, &keep);
@@ -422,11 +420,10 @@ int main(int argc, char **argv)
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
 
+	rf_process_init();
 	opterr = 0;
 	/* Else the C library raises it, and keeps what tables and backlog free. */
 	mallopt(M_MMAP_THRESHOLD, MAPPED_LEAST);
-	/* Who has inherited that it is ignored does not hear of children that end. */
-	signal(SIGCHLD, SIG_DFL);
 	/* The second: a remount goes by the type that the kernel shows. */
 	if (strcmp(name, "mount.rdmafs") == 0 ||
 	    strcmp(name, "mount.fuse.rdmafs") == 0)

@@ -398,10 +398,8 @@ static int open_all(struct supervisor *s)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
+	background_end_signals(&set);
 	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
 	s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -430,7 +428,8 @@ int supervise(const struct mount_options *options, int ready_fd,
 		err = start(&s, serve, -1);
 	}
 	if (err) {
-		complain("can't supervise the mount: %s", strerror(-err));
+		complain("can't supervise the mount: %s%s", strerror(-err),
+			 rf_process_hint(err));
 		return EXIT_FAILURE;
 	}
 	prctl(PR_SET_NAME, "rdmafs-super");

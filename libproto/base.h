@@ -144,6 +144,14 @@ static inline void rf_list_take_all(struct rf_list *head, struct rf_list *from)
 #define rf_list_for_each(pos, head) \
 	for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 
+/* ---- a process ---------------------------------------------------------- */
+
+/* First of all in main(): stdin, stdout and stderr are open, and limits, signals
+ * and umask are what a program needs that serves others. */
+void rf_process_init(void);
+/* Behind strerror(-err) of memory that was not to be had. */
+const char *rf_process_hint(int err);
+
 /* ---- log ---------------------------------------------------------------- */
 
 enum rf_log_level {

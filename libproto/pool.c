@@ -147,8 +147,8 @@ static int open_arena(struct rf_pool *pool, size_t size, bool wants_huge_pages)
 		err = map_arena(pool, size, 0);
 		if (err) {
 			rf_log(RF_LOG_ERROR, "%s: cannot map %zu MiB of "
-			       "buffers: %s", pool->name, size >> 20,
-			       strerror(-err));
+			       "buffers: %s%s", pool->name, size >> 20,
+			       strerror(-err), rf_process_hint(err));
 			return err;
 		}
 		/* A wish, too: where it is not granted all works the same. */

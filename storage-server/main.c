@@ -74,8 +74,6 @@ static int open_signals(void)
 {
 	sigset_t set;
 
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);	/* ulimit -f: EFBIG, not the end */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -149,6 +147,7 @@ int main(int argc, char **argv)
 	struct config config;
 	int ret;
 
+	rf_process_init();
 	if (config_init(&config) < 0) {
 		fputs("rdmafsd: no memory\n", stderr);
 		return EXIT_FAILURE;
