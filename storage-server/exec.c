@@ -6,7 +6,8 @@
  *	            ^  |
  *	            `--'  waits and goes on, or the whole runs again
  *
- * When it fails.  An operation's error ends the list.  An error of the commit
+ * When it fails.  An operation's error ends the list; what it had changed is
+ * undone, and what came before it stays.  An error of the commit
  * is told as that of the first operation that changed anything; one of the sync
  * as that of the operation that asked for it.  Both cut the answer there.  When
  * the log can't be written, answers to changes that were to leave after it are
@@ -132,6 +133,18 @@ static void put_buf(struct exec *e)
 	e->buf = NULL;
 }
 
+/* It failed, perhaps half way: nothing of it is left, all before it is. */
+static void undo_op(struct exec *e)
+{
+	exec_drop_cuts(e, e->cuts_before);
+	if (e->place.is_dirty) {
+		txn_undo(e->txn);
+	} else if (e->txn) {
+		txn_abort(e->txn);
+		e->txn = NULL;
+	}
+}
+
 static void end_op(struct exec *e, int outcome)
 {
 	rf_grants_t *rearmed = rearmed_of(e);
@@ -139,9 +152,8 @@ static void end_op(struct exec *e, int outcome)
 	if (rearmed)
 		exec_rearm(e, rearmed);
 	put_results(e, status_of(outcome));
-	/* It failed half way, and nothing else is in the batch: drop it. */
-	if (outcome != 0 && !e->place.is_dirty && exec_is_dirty(e))
-		e->is_spoiled = true;
+	if (outcome != 0)
+		undo_op(e);
 	if (outcome == 0 && rf_op_modifies(e->args.code)) {
 		e->modifies = true;
 		if (!e->first_change.is_set)
@@ -172,6 +184,9 @@ static int begin_op(struct exec *e)
 		return -ENOMSG;
 	e->is_in_op = true;
 	e->cut_inode = 0;
+	e->cuts_before = e->cut_count;
+	if (e->place.is_dirty)
+		txn_save(e->txn);
 	e->place.code = e->args.code;
 	e->results = (struct rf_results){ .code = e->args.code };
 	e->server->figures.ops++;
@@ -196,7 +211,7 @@ static int begin_op(struct exec *e)
 static void forget_message(struct exec *e)
 {
 	e->modifies = e->reruns = e->has_current = false;
-	e->is_bye = e->ends_session = e->is_spoiled = e->has_reclaimed = false;
+	e->is_bye = e->ends_session = e->has_reclaimed = false;
 	e->op_index = 0;
 	e->first_change.is_set = e->sync_place.is_set = false;
 	e->made_count = e->held_count = e->fences = 0;
@@ -206,7 +221,7 @@ static void forget_message(struct exec *e)
 	e->sync_is_data_only = true;
 	e->synced_inode = e->cut_inode = 0;
 	e->synced_err = 0;
-	e->cut_count = e->cuts_done = 0;
+	e->cut_count = e->cuts_before = e->cuts_done = 0;
 	e->removals_upto = 0;
 	e->room_waits = 0;
 	e->interrupt_status = 0;
@@ -429,7 +444,7 @@ static void finish(struct exec *e)
 {
 	int err = 0;
 
-	if (!e->is_spoiled && has_batch(e)) {
+	if (has_batch(e)) {
 		err = commit(e);
 		if (err == -ENOSPC && exec_await_room(e))
 			return;
@@ -437,9 +452,8 @@ static void finish(struct exec *e)
 		txn_abort(e->txn);
 		e->txn = NULL;
 	}
-	if (err || e->is_spoiled)
-		exec_drop_cuts(e);
 	if (err) {
+		exec_drop_cuts(e, 0);
 		exec_undo_opens(e);
 		if (ends_before_sync(e))
 			exec_drop_syncs(e);
@@ -594,7 +608,6 @@ void exec_lost(struct exec *e)
 	exec_rewind(e);
 	e->reruns = false;
 	e->request->enc = e->enc_start;
-	e->is_spoiled = true;
 	e->state = EXEC_RUNS;
 	finish(e);
 }

@@ -109,7 +109,6 @@ struct exec {
 	struct txn *txn;		/* NULL between */
 	rf_handle_t current;
 	bool has_current;
-	bool is_spoiled;		/* the batch: to be dropped */
 	bool modifies;			/* an operation that does has run */
 	bool is_bye;
 	bool has_reclaimed;		/* RECLAIM_DONE */
@@ -137,7 +136,7 @@ struct exec {
 	int synced_err;			/* of the last exec_sync() */
 	uint64_t cut_inode;		/* by O_TRUNC of this operation; 0: none */
 	struct exec_cut cuts[EXEC_CUTS];	/* their marks are exclusive */
-	unsigned int cut_count, cuts_done;
+	unsigned int cut_count, cuts_before, cuts_done;
 	struct grant *made[RF_GRANTS_MAX];	/* their binds go with the answer */
 	uint8_t made_by[RF_GRANTS_MAX];	/* op_index */
 	unsigned int made_count;
@@ -324,8 +323,8 @@ int exec_cut(struct exec *e, const rf_attr_t *attr, exec_step step);
 int exec_size_cuts(struct exec *e, struct txn *txn);
 /* Committed: cut the data files, then run done, which may be at once. */
 void exec_cut_data(struct exec *e, void (*done)(struct exec *e));
-/* The batch was dropped. */
-void exec_drop_cuts(struct exec *e);
+/* What the batch had of them is dropped: all but the first count. */
+void exec_drop_cuts(struct exec *e, unsigned int count);
 bool exec_cuts(const struct exec *e, uint64_t inode);
 
 /* ---- exec_write.c ------------------------------------------------------- */

@@ -58,9 +58,9 @@ int exec_size_cuts(struct exec *e, struct txn *txn)
 	return err;
 }
 
-void exec_drop_cuts(struct exec *e)
+void exec_drop_cuts(struct exec *e, unsigned int count)
 {
-	while (e->cut_count > 0)
+	while (e->cut_count > count)
 		object_put(e->cuts[--e->cut_count].object);
 	e->cuts_done = 0;
 }
@@ -88,7 +88,7 @@ static void cut_ran(struct rf_job *job)
 static void cut_next(struct exec *e)
 {
 	if (e->cuts_done == e->cut_count) {
-		exec_drop_cuts(e);
+		exec_drop_cuts(e, 0);
 		e->cut_done(e);
 		return;
 	}

@@ -38,7 +38,7 @@ void exec_rewind(struct exec *e)
 {
 	exec_rewind_grants(e);
 	exec_undo_opens(e);
-	exec_drop_cuts(e);
+	exec_drop_cuts(e, 0);
 	exec_put_objects(e);
 	exec_unuse_opens(e);
 	exec_drop_syncs(e);

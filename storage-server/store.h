@@ -223,6 +223,12 @@ int store_load_clients(struct store *store,
 int txn_commit(struct txn *txn);
 /* Data written to inodes that the transaction made are removed.  [owner] */
 void txn_abort(struct txn *txn);
+/*
+ * Remember what txn has, which txn_undo() goes back to; of one transaction of the
+ * store at a time, the last that was saved.  [owner]
+ */
+void txn_save(struct txn *txn);
+void txn_undo(struct txn *txn);
 
 /* ---- names and attributes (in a transaction; [owner]) -------------------- */
 
@@ -230,7 +236,7 @@ void txn_abort(struct txn *txn);
  * -ESTALE: the inode or directory itself is not there (any more); -ENOENT: the
  * name is not, or the directory was removed.  A call that fails has changed
  * nothing, but for -EIO, -ENOMEM and -E2BIG (a transaction of more than
- * TXN_BYTES_MAX): abort it then.
+ * TXN_BYTES_MAX): undo or abort it then.
  */
 
 int txn_getattr(struct txn *txn, uint64_t inode, rf_attr_t *out);

@@ -79,6 +79,16 @@ struct txn {
 	uint32_t size, used, last;
 };
 
+/* What a transaction was before an operation that may fail half way. */
+struct txn_saved {
+	const struct txn *txn;
+	bool grows;
+	int orphan_change;
+	unsigned int slot_count;
+	struct slot slots[TXN_INODES_MAX];
+	uint32_t used, last;
+};
+
 /* Read through the transaction.  -ESTALE: there is none. */
 int txn_slot(struct txn *txn, uint64_t inode, struct slot **out);
 /* A slot for a new inode; number and all else of it is the caller's. */
@@ -321,6 +331,7 @@ struct store {
 	bool doubts_cache;		/* and so does the next start */
 	uint64_t hash_mask;		/* all ones; tests make hashes collide */
 	struct txn *txns;		/* TXNS_MAX + 1 */
+	struct txn_saved saved;
 	uint8_t *txn_bytes;
 	struct inode *inode_cache;
 	struct opens opens;

@@ -128,20 +128,56 @@ bool txn_is_dirty(const struct txn *txn)
 	return false;
 }
 
+/* What was done to the data of this inode will not be recorded. */
+static void drop_slot(struct txn *txn, const struct slot *slot)
+{
+	if (!slot->is_dirty || !S_ISREG(slot->inode.mode))
+		return;
+	if (slot->is_new)
+		deletions_discard(txn->store, slot->inode.number);
+	else
+		objects_note_abort(txn->store, &slot->inode);
+}
+
 void txn_abort(struct txn *txn)
 {
 	RF_ASSERT(txn->is_used);
-	for (unsigned int i = 0; i < txn->slot_count; i++) {
-		struct slot *slot = &txn->slots[i];
-
-		if (!slot->is_dirty || !S_ISREG(slot->inode.mode))
-			continue;
-		if (slot->is_new)
-			deletions_discard(txn->store, slot->inode.number);
-		else
-			objects_note_abort(txn->store, &slot->inode);
-	}
+	for (unsigned int i = 0; i < txn->slot_count; i++)
+		drop_slot(txn, &txn->slots[i]);
 	end_txn(txn);
+}
+
+void txn_save(struct txn *txn)
+{
+	struct txn_saved *saved = &txn->store->saved;
+
+	saved->txn = txn;
+	saved->grows = txn->grows;
+	saved->orphan_change = txn->orphan_change;
+	saved->slot_count = txn->slot_count;
+	saved->used = txn->used;
+	saved->last = txn->last;
+	memcpy(saved->slots, txn->slots,
+	       txn->slot_count * sizeof(txn->slots[0]));
+}
+
+void txn_undo(struct txn *txn)
+{
+	const struct txn_saved *saved = &txn->store->saved;
+
+	RF_ASSERT(txn->is_used && saved->txn == txn);
+	/* Of one that was changed before, the commit or the abort will see to it. */
+	for (unsigned int i = 0; i < txn->slot_count; i++)
+		if (i >= saved->slot_count || !saved->slots[i].is_dirty)
+			drop_slot(txn, &txn->slots[i]);
+	txn->grows = saved->grows;
+	txn->orphan_change = saved->orphan_change;
+	txn->failed = 0;
+	txn->slot_count = saved->slot_count;
+	txn->used = saved->used;
+	txn->last = saved->last;
+	memcpy(txn->slots, saved->slots,
+	       saved->slot_count * sizeof(txn->slots[0]));
 }
 
 /* ---- records ------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include "storage-server/acl.h"
 
+#include <stdio.h>
 #include <sys/stat.h>
 
 static uint8_t bytes[ACL_SIZE_MAX];
@@ -126,5 +127,34 @@ SCENARIO(children_inherit_or_have_the_umask)
 	bytes[4] = 99;
 	mkdir = set_args(ACCESS_LIST, 4 + 8 * 5);
 	cr_assert_eq(srun(&client, &call, 1, &dir, &mkdir, 1), RF_ST_INVAL);
+	end();
+}
+
+/* It is refused where it would make the names of all attributes too long to be
+ * listed; then the mode, which follows a list, is as it was. */
+SCENARIO(a_list_that_is_refused_changes_no_mode)
+{
+	rf_handle_t handle;
+	struct rf_args both[2] = {
+		{ .code = RF_OP_SETATTR, .setattr = {
+			.valid = RF_SET_ATIME_NOW } },
+	};
+	char name[RF_NAME_MAX + 1];
+	unsigned int count = 0, status;
+	uint32_t open;
+
+	begin(scheme);
+	handle = smake(&client, "f", RW, &open);
+	do {
+		snprintf(name, sizeof(name), "user.%0250u", count++);
+		status = DO(&handle, { .code = RF_OP_SETXATTR,
+				       .setxattr = { .name = sname(name) } });
+	} while (status == RF_ST_OK);
+	cr_assert_eq(status, RF_ST_NOSPC);
+	both[1] = set_args(ACCESS_LIST, list_of_1000(7));
+	cr_assert_eq(srun(&client, &call, 1, &handle, both, 2), RF_ST_NOSPC);
+	cr_assert_eq(call.count, 3);
+	OK(&handle, { .code = RF_OP_GETATTR });
+	cr_assert_eq(SRES(&call, 0, getattr).attr.mode & 0777, 0644);
 	end();
 }

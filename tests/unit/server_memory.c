@@ -242,3 +242,83 @@ Test(server_memory, a_request_without_memory_fails_alone)
 	cr_assert_gt(failed, 3);
 	cr_assert_not(has_failed);
 }
+
+/* ---- half of a message -------------------------------------------------- */
+
+/* Is there a kept answer that tells of this open? */
+static bool is_kept(struct sclient *client, uint32_t open)
+{
+	static uint8_t room[8192];
+
+	for (uint16_t slot = 0; slot < client->reply.limits.slots; slot++) {
+		const struct reply_key key = {
+			.session = client->reply.session,
+			.slot = slot,
+		};
+		struct reply_record record;
+
+		if (store_find_reply(rig.server->store, &key, &record, room,
+				     sizeof(room)) < 0)
+			continue;
+		for (unsigned int i = 0; i < record.open_count; i++)
+			if (record.opens[i].open == open)
+				return true;
+	}
+	return false;
+}
+
+#define MAKE(text) { .code = RF_OP_CREATE, .create = { \
+	sname(text), 0644, RF_OPEN_READ, 0 } }
+#define FOLDER(text) { .code = RF_OP_MKDIR, .mkdir = { sname(text), 0755, 0 } }
+#define OPEN { .code = RF_OP_OPEN, .open = { RF_OPEN_READ } }
+
+/*
+ * Have the one allocation that the session's table of opens needs now and then
+ * fail, in a CREATE that is the last of three operations.
+ */
+static void fail_late(struct sclient *client, const struct rf_args *first)
+{
+	const rf_handle_t *root = &client->root;
+
+	for (unsigned int i = 0; ; i++) {
+		unsigned int status;
+
+		cr_assert_lt(i, MOST);
+		fail_in = 1;
+		status = SRUN(client, &call, 1, root, *first, {
+				.code = RF_OP_USE, .use = { *root } },
+			      MAKE("late"));
+		fail_in = 0;
+		if (status == RF_ST_NOMEM && call.count == 4)
+			return;
+		/* Not this time; and let it not be the first one's next time. */
+		cr_assert_eq(SRUN(client, &call, 1, root, OPEN), RF_ST_OK);
+		SRUN(client, &call, 1, root, { .code = RF_OP_UNLINK,
+				.unlink = { sname("late") } });
+		SRUN(client, &call, 1, root, { .code = RF_OP_RMDIR,
+				.rmdir = { sname("folder") } });
+	}
+}
+
+/*
+ * A CREATE that fails for want of memory for its open leaves no file, and what
+ * came before it in its message is there, and recorded with the answer.
+ */
+Test(server_memory, a_create_that_fails_late_fails_alone)
+{
+	const struct rf_args folder = FOLDER("folder"), open = OPEN;
+	struct sclient one, *client = &one;
+	uint32_t id;
+
+	srig_open(&rig, "loop-virtual");
+	sclient_open(&rig, client, "data");
+	fail_late(client, &folder);
+	cr_assert(IS_THERE("folder"));
+	cr_assert_not(IS_THERE("late"));
+	fail_late(client, &open);
+	id = SRES(&call, 0, open).open;
+	cr_assert_not(IS_THERE("late"));
+	cr_assert(is_kept(client, id));
+	sclient_bye(client);
+	srig_close(&rig);
+}
