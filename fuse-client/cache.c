@@ -192,6 +192,13 @@ void cache_give_set(struct request *r, struct inode *inode)
 	given_disturb(&inode->given, ++r->fs->ticks);
 }
 
+void cache_give_end(struct request *r, uint64_t end)
+{
+	/* A caller that is gone takes nothing. */
+	if (r->fuse)
+		given_grow(&r->inode->given, end);
+}
+
 void cache_change_begin(struct request *r, bool has_pages)
 {
 	change_own_begin(&r->inode->change, has_pages);

@@ -244,6 +244,8 @@ struct request {
 		struct {
 			bool is_statx;
 		} getattr;
+		uint64_t end;		/* FALLOCATE: of the file then, at least;
+					 * COPY: what is put there begins here */
 		struct rf_unlock_args unlock;
 		uint64_t number;	/* of the lock_wait to end */
 	};
@@ -953,6 +955,9 @@ void cache_arrived(const struct request *r, struct inode *inode);
 void cache_give(struct request *r, struct inode *inode);
 /* The same of SETATTR's answer, which the kernel never ignores. */
 void cache_give_set(struct request *r, struct inode *inode);
+
+/* r's answer tells the kernel of an own change up to there, without attributes. */
+void cache_give_end(struct request *r, uint64_t end);
 
 /* An own change of r->inode begins, and ends as change_own_end() has it. */
 void cache_change_begin(struct request *r, bool has_pages);

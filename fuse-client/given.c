@@ -3,6 +3,7 @@
  * given.c - which times, sizes and rights does the kernel have of an inode?
  */
 #include "given.h"
+#include "libproto/base.h"
 
 static bool is_same(const struct given_stamp *stamp, const rf_attr_t *attr)
 {
@@ -52,6 +53,12 @@ void given_note(struct given *given, const rf_attr_t *attr, bool is_taken)
 	} else {
 		given->count = 0;
 	}
+}
+
+void given_grow(struct given *given, uint64_t size)
+{
+	for (unsigned int i = 0; i < given->count; i++)
+		given->v[i].size = rf_max_u64(given->v[i].size, size);
 }
 
 bool given_differs(const struct given *given, const rf_attr_t *attr)

@@ -47,6 +47,9 @@ bool given_is_taken(const struct given *given, uint64_t arrived);
 /* attr goes to the kernel.  is_taken: certainly. */
 void given_note(struct given *given, const rf_attr_t *attr, bool is_taken);
 
+/* The kernel makes the file at least so long by itself, after an own change. */
+void given_grow(struct given *given, uint64_t size);
+
 /* Whatever the kernel has, attr differs from it in mtime or size. */
 bool given_differs(const struct given *given, const rf_attr_t *attr);
 

@@ -248,9 +248,11 @@ static void fallocate_answered(struct request *r, struct rf_dec *reply)
 	struct rf_results results;
 	int err = request_results(r, reply, RF_OP_FALLOCATE, &results);
 
-	if (!err)
+	if (!err) {
 		cache_change_end(r, results.fallocate.change_before,
 				 &results.fallocate.attr);
+		cache_give_end(r, r->end);
+	}
 	request_fail(r, err);
 }
 
@@ -284,6 +286,7 @@ static void do_fallocate(fuse_req_t fuse, fuse_ino_t nodeid, int mode,
 	args.fallocate.mode = (uint32_t)wire_mode;
 	args.fallocate.offset = (uint64_t)offset;
 	args.fallocate.size = (uint64_t)size;
+	r->end = mode & FALLOC_FL_KEEP_SIZE ? 0 : (uint64_t)(offset + size);
 	cache_change_begin(r, false);
 	request_call(r, &args, fallocate_answered);
 }
@@ -332,6 +335,7 @@ static void copy_answered(struct request *r, struct rf_dec *reply)
 		return;
 	}
 	cache_change_end(r, results.copy.change_before, &results.copy.attr);
+	cache_give_end(r, r->end + results.copy.size);
 	out.size = (uint32_t)results.copy.size;	/* at most COPY_MAX */
 	request_reply_data(r, &out, sizeof(out));
 	request_end(r);
@@ -361,6 +365,7 @@ static void do_copy(fuse_req_t fuse, fuse_ino_t source, off_t source_offset,
 	}
 	args.copy.open = r->file->open;
 	args.copy.offset = (uint64_t)offset;
+	r->end = (uint64_t)offset;
 	args.copy.source = r->other->handle;
 	args.copy.source_open = from->open;
 	args.copy.source_offset = (uint64_t)source_offset;

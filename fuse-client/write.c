@@ -56,6 +56,7 @@ void write_finish(struct request *r, int err)
 		request_fail(r, err);
 		return;
 	}
+	cache_give_end(r, r->write.offset + done);
 	request_reply_data(r, &out, sizeof(out));
 	request_end(r);
 }

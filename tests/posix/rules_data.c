@@ -383,6 +383,51 @@ static void a_cached_file_that_grows(void)
 	close(fd);
 }
 
+/* Back to the size that it had when it was read. */
+static void grow_and_be_cut(void (*grow)(int fd), size_t size)
+{
+	char byte;
+	int fd;
+
+	MUST(put_file(a("f"), 10, 0644));
+	fd = (int)MUST(open(b("f"), O_RDWR));
+	EQUAL(pread(fd, &byte, 1, 0), 1);
+	grow(fd);
+	EQUAL(stat_of(a("f")).st_size, size);
+	MUST(truncate(a("f"), 10));
+	EQUAL(lseek(fd, 0, SEEK_END), 10);
+	EQUAL(pread(fd, &byte, 1, 10), 0);
+	close(fd);
+	MUST(unlink(a("f")));
+}
+
+static void by_a_write(int fd)
+{
+	EQUAL(pwrite(fd, "12345", 5, 10), 5);
+}
+
+static void by_blocks(int fd)
+{
+	MUST(fallocate(fd, 0, 0, 15));
+}
+
+static void by_a_copy(int fd)
+{
+	off_t in = 0, out = 10;
+	int source = (int)MUST(open(b("source"), O_RDONLY));
+
+	EQUAL(copy_file_range(source, &in, fd, &out, 5, 0), 5);
+	close(source);
+}
+
+static void a_cached_file_that_grows_here_and_is_cut_there(void)
+{
+	MUST(put_file(a("source"), 5, 0644));
+	grow_and_be_cut(by_a_write, 15);
+	grow_and_be_cut(by_blocks, 15);
+	grow_and_be_cut(by_a_copy, 15);
+}
+
 /* ---- holes ---------------------------------------------------------------- */
 
 static void holes_take_no_blocks(void)
@@ -775,6 +820,7 @@ static const struct rule rules[] = {
 	RULE(readers_see_what_was_written),
 	RULE(two_halves_by_two_writers),
 	RULE(a_cached_file_that_grows),
+	RULE(a_cached_file_that_grows_here_and_is_cut_there),
 	RULE(holes_take_no_blocks),
 	RULE(gaps_are_zeroes),
 	RULE(copies),

@@ -112,3 +112,16 @@ Test(client_given, rights_are_known_only_if_they_were_surely_taken)
 	given_note(&given, &of_bob, true);
 	cr_assert(given_has_rights(&given, &of_bob));
 }
+
+Test(client_given, own_changes_make_the_kernel_s_size_larger_without_attributes)
+{
+	given_note(&given, &a, true);
+	given_grow(&given, 11);
+	cr_assert_not(given_has_size(&given, &a));
+	cr_assert(given_has_size(&given, &c));
+	given_grow(&given, 5);
+	cr_assert(given_has_size(&given, &c));
+	given_note(&given, &a, false);
+	given_grow(&given, 11);
+	cr_assert(given_has_size(&given, &c));
+}
