@@ -10,6 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -85,16 +88,63 @@ static void note_change(struct object *object)
 	atomic_store(&object->is_dirty, true);
 }
 
-/* All of the range is inside the file, which has no holes: nothing grows. */
-static bool is_overwrite(const struct object *object, size_t size,
-			 uint64_t offset)
+/* Extents of a file, as the file system tells them. */
+struct extent_map {
+	struct fiemap head;
+	struct fiemap_extent extents[16];
+};
+
+/*
+ * Where the blocks that are there from offset on end, offset itself if there is none;
+ * also those that are set aside, but not those shared with another file, which would
+ * be copied.  No further than the map has room for.
+ */
+static int find_blocks(int fd, uint64_t offset, uint64_t size, uint64_t *out)
 {
-	int fd = atomic_load(&object->fd);
+	struct extent_map map = {
+		.head = { .fm_start = offset, .fm_length = size,
+			  .fm_extent_count = RF_ARRAY_SIZE(map.extents) },
+	};
+
+	if (ioctl(fd, FS_IOC_FIEMAP, &map))
+		return -errno;
+	*out = offset;
+	for (unsigned int i = 0; i < map.head.fm_mapped_extents; i++) {
+		const struct fiemap_extent *extent = &map.extents[i];
+
+		if (extent->fe_logical > *out ||
+		    (extent->fe_flags & FIEMAP_EXTENT_SHARED))
+			break;
+		*out = extent->fe_logical + extent->fe_length;
+	}
+	return 0;
+}
+
+/* Has the file no holes, and ends the range within it?  For file systems that don't
+ * tell their blocks. */
+static bool is_inside_full(int fd, uint64_t end)
+{
 	struct stat st;
 
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       offset + size <= (uint64_t)st.st_size &&
+	return fstat(fd, &st) == 0 && end <= (uint64_t)st.st_size &&
 	       st.st_blocks * 512 >= st.st_size;
+}
+
+/* Does a write of the range need no room? */
+static bool is_overwrite(struct object *object, size_t size, uint64_t offset)
+{
+	int fd = object_fd(object, false);
+	uint64_t end = offset + size, next;
+
+	if (fd < 0)
+		return false;
+	for (; offset < end; offset = next) {
+		if (find_blocks(fd, offset, end - offset, &next))
+			return is_inside_full(fd, end);
+		if (next <= offset)
+			return false;
+	}
+	return true;
 }
 
 /*

@@ -5,6 +5,9 @@
 #include "storage-server/store_impl.h"
 
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 
 TestSuite(store_data, .timeout = 60);
 
@@ -312,6 +315,60 @@ STORE_TEST(below_the_reserve_only_growth_is_refused)
 	set_size(100);
 	cr_assert_eq(read_at(store, file, out, sizeof(out), 0), 100);
 	cr_assert(is_all(out, 100, 'o'));
+}
+
+/* Can the file system be asked which blocks of a file are there?  tmpfs can't. */
+static bool tells_blocks(void)
+{
+	struct fiemap map = { .fm_length = 4096 };
+	int fd = open(fixture.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int file_fd = openat(fd, "probe", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	bool does = file_fd >= 0 && ioctl(file_fd, FS_IOC_FIEMAP, &map) == 0;
+
+	unlinkat(fd, "probe", 0);
+	close(file_fd);
+	close(fd);
+	return does;
+}
+
+STORE_TEST(below_the_reserve_what_was_set_aside_can_be_written)
+{
+	enum { BLOCK = 4096, COUNT = 64 };
+	static uint8_t data[COUNT * BLOCK];
+	struct object *object;
+
+	if (!tells_blocks()) {
+		tear_down();
+		cr_skip_test("SKIPPED: no FIEMAP in the folder of the store");
+	}
+	memset(data, 'r', sizeof(data));
+	cr_assert_eq(write_at(store, file, data, BLOCK, BLOCK), 0);
+	object = get(file);
+	cr_assert_eq(object_allocate(object, RF_FALLOC_KEEP_SIZE,
+				     COUNT * BLOCK, COUNT * BLOCK), 0);
+	object_put(object);
+	cr_assert_eq(store_flush(store), 0);
+	store_close(store);
+	fixture.reserve_bytes = UINT64_C(1) << 60;
+	fixture_open(&fixture);
+	store = fixture.store;
+	object = get(file);
+	/* Each other block, so that then there are more extents than are asked for at
+	 * once. */
+	for (unsigned int i = 1; i < COUNT; i += 2)
+		cr_assert_eq(object_write(object, data, BLOCK,
+					  (COUNT + i) * BLOCK), 0);
+	cr_assert_eq(object_write(object, data, COUNT * BLOCK, COUNT * BLOCK),
+		     0);
+	cr_assert_eq(object_write(object, data, 1, 2 * COUNT * BLOCK), -ENOSPC);
+	cr_assert_eq(object_write(object, data, 2,
+				  2 * COUNT * BLOCK - 1), -ENOSPC);
+	/* Holes are no room, however many blocks there are elsewhere. */
+	cr_assert_eq(object_write(object, data, 1, 0), -ENOSPC);
+	cr_assert_eq(object_write(object, data, 2, BLOCK - 1), -ENOSPC);
+	cr_assert_eq(object_write(object, data, 2, 2 * BLOCK - 1), -ENOSPC);
+	cr_assert_eq(object_write(object, data, BLOCK, BLOCK), 0);
+	object_put(object);
 }
 
 STORE_TEST(the_cache_of_open_files_is_bounded_and_transparent)
