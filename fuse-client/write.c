@@ -572,11 +572,44 @@ static uint32_t write_flags(const struct fuse_write_in *in)
 	return flags;
 }
 
+static bool can_write(const struct fs *fs, const struct file *file)
+{
+	return file->open != 0 && !file->is_released &&
+	       !file_is_dead(fs, file) && file->wire_flags & RF_OPEN_WRITE;
+}
+
+/*
+ * What is written back may have been stored by any open's mapping, and the kernel
+ * has named the one that was mapped last.  If that is dead, others need not be.
+ */
+static void choose_open(const struct fs *fs, struct fuse_file_info *fi)
+{
+	const struct files *files = &fs->files;
+	const struct file *named = files_find(files, fi->fh);
+
+	if (!named || !file_is_dead(fs, named))
+		return;
+	for (uint32_t i = 1; i <= files->table.used; i++) {
+		const struct file *file = table_at(&files->table, i);
+
+		if (file && file->inode == named->inode &&
+		    can_write(fs, file)) {
+			fi->fh = file_fh(file);
+			return;
+		}
+	}
+}
+
 static void do_write(fuse_req_t fuse, fuse_ino_t nodeid, const char *bytes,
 		     size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	struct request *r = request_take_file(fuse, nodeid, fi);
+	const struct fuse_write_in *in;
+	struct request *r;
 
+	in = fuse_io_raw(fuse_req_userdata(fuse));
+	if (in->write_flags & FUSE_WRITE_CACHE)
+		choose_open(fuse_req_userdata(fuse), fi);
+	r = request_take_file(fuse, nodeid, fi);
 	if (!r)
 		return;
 	if (size == 0 || size > DATA_MAX) {
@@ -587,7 +620,7 @@ static void do_write(fuse_req_t fuse, fuse_ino_t nodeid, const char *bytes,
 	r->write.bytes = (const uint8_t *)bytes;
 	r->write.size = (uint32_t)size;
 	r->write.done = 0;
-	r->write.flags = write_flags(fuse_io_raw(r->fs));
+	r->write.flags = write_flags(in);
 	r->write.is_xattr = false;
 	r->write.is_direct = r->file->is_direct;
 	keep_message(r);

@@ -40,6 +40,8 @@ printf 'first\n' >"$M/file"
 printf 'cached\n' >"$M/cached"
 mkdir "$M/dir"
 cat "$M/cached" >/dev/null
+printf 'mapped\n' >"$M/mapped"
+start_holder old "$M/mapped"
 
 # ---- idle for longer than the lease ----------------------------------------------
 
@@ -114,6 +116,15 @@ if (printf 'late\n' >&5) 2>/dev/null; then
 	fail "wrote to a file of a session that is over"
 fi
 exec 5>&- 6>&-
+# What is stored to a mapping is written back, though the kernel chooses for that the
+# open whose mapping is the newest, and that one is dead.
+start_holder new "$M/mapped"
+order new map ok
+order old map ok
+order new "store M" ok
+equal "$(cat "$N/mapped")" Mapped "what was stored to a mapping"
+end_holder new
+end_holder old
 printf 'third\n' >>"$M/file"
 equal "$(tail -n 1 "$N/file")" third "bytes written by the new session"
 equal "$(count 'is over')" 2 "lines that say so"

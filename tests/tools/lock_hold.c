@@ -21,6 +21,9 @@
  *	kill	end it
  *	reap	how its wait has ended: as above, or "killed"; it then keeps the lock
  *		until "kill"
+ *	map	the first page of FILE, shared
+ *	store CHARACTER
+ *		there, and wait until it is written back
  *	exec PROGRAM	become PROGRAM; FILE is closed by that
  *	quit
  */
@@ -32,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -209,6 +213,21 @@ static void reap_child(void)
 	close(child_says);
 }
 
+enum { PAGE = 4096 };
+static char *page;
+
+static void map_page(void)
+{
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	say(page == MAP_FAILED ? -1 : 0);
+}
+
+static void store(char byte)
+{
+	page[0] = byte;
+	say(msync(page, PAGE, MS_SYNC));
+}
+
 static void obey(const char *line)
 {
 	long long start = 0, size = 0;
@@ -233,6 +252,10 @@ static void obey(const char *line)
 		end_child();
 	} else if (strcmp(line, "reap\n") == 0) {
 		reap_child();
+	} else if (strcmp(line, "map\n") == 0) {
+		map_page();
+	} else if (sscanf(line, "store %c", &type) == 1) {
+		store(type);
 	} else if (strcmp(line, "quit\n") == 0) {
 		exit(0);
 	} else if (sscanf(line, "exec %63s", word) == 1) {
