@@ -119,7 +119,7 @@ $(BUILD)/rdmafs: $(BUILD)/fuse-client/main.o $(CLIENT_A) $(LIB_A)
 
 # Those that have a whole client in them, beside which no server fits.
 WHOLE_CLIENT := $(patsubst %,$(BUILD)/tests/unit/%,client_crash client_once \
-	client_states)
+	client_killed client_states)
 $(WHOLE_CLIENT): %: %.o $(call obj,$(patsubst %,tests/common/%.c,\
 		sanitizers scratch kernel_rig)) $(CLIENT_A) $(LIB_A)
 	$(call say,LD)

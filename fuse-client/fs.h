@@ -88,8 +88,9 @@ enum {
 	 * we know: df, and stat of the root, so that nothing that looks at all
 	 * mounts hangs. */
 	LOCAL_ANSWER_MS = 2000,
-	/* A killed writer waits so long for a server that is there; then the
-	 * connection is dropped, and without one nobody waits. */
+	/* Who is killed while he changes something waits so long from then on for a
+	 * server that is there; then the connection is dropped, and without one
+	 * nobody waits. */
 	KILLED_MS = 10000,
 	/* Data that lose their connection, or their grants, so often do so by
 	 * no accident, and may be what ends it: then with pauses, that double. */
@@ -139,7 +140,8 @@ struct request {
 	enum request_state state;
 	bool was_interrupted;
 	bool was_cancelled;
-	bool was_killed;		/* and waits, for it changes data */
+	bool was_killed;		/* and waits, for others see it */
+	uint64_t killed_ns;
 	bool uses_open;			/* of the session it was taken in */
 	bool is_opening, is_awaited;	/* its answer is an open; reclaim.c */
 	uint32_t losses;		/* of connections or grants, while data
@@ -157,6 +159,7 @@ struct request {
 	bool is_resent;			/* by the kernel: a daemon died */
 	bool is_late;			/* ... and was not read in time */
 	bool changes;			/* something, by the message at hand */
+	bool is_seen;			/* ... by others */
 	bool goes_again;		/* and kept says how it went before */
 	struct keep_request *kept;	/* or NULL */
 
@@ -751,11 +754,7 @@ void request_fail(struct request *r, int err);
 /* Begin a message: returns and identity.  On failure r has ended. */
 bool request_begin(struct request *r);
 void request_use(struct request *r, const struct inode *inode);
-static inline void request_put(struct request *r, const struct rf_args *args)
-{
-	r->changes |= rf_op_modifies(args->code);
-	rf_enc_args(&r->enc, args);
-}
+void request_put(struct request *r, const struct rf_args *args);
 /* Finish the message and send it. */
 void request_send(struct request *r, answered_fn answered);
 /* begin, USE r->inode, args, send. */

@@ -9,9 +9,10 @@
  * that.  So only a dying caller gets EINTR, and gets it at once.  What was not
  * sent yet ends with that; what was sent goes on without a caller until its
  * answer comes (what the server QUEUED is cancelled), and an open that it brings
- * is released.  Only what changes data keeps its caller until it is over, as a
- * disk does: whoever is started next may write to the same place, and must not
- * be overtaken by a dead one's write that was still on its way.  A lock whose
+ * is released.  Only what changes something that others see keeps its caller until
+ * it is over, as a disk does: whoever is started next may write to the same place,
+ * or make what a dead one's "mv" was to move, and must not be overtaken by what was
+ * still on its way.  A lock whose
  * wait was ended is given back (orphan.c); any signal ends it.  Without a
  * connection nothing is on its way, and it ends at once, too: what was sent
  * before is settled first when there is one again (holds_others).  The kernel
@@ -103,6 +104,15 @@ static bool may_end(const struct request *r)
 	return interrupt_is_dying(r->who.pid);
 }
 
+/* It is on its way, and what it does is not a matter of its caller only. */
+static bool must_be_over(const struct request *r)
+{
+	if (r->fs->is_away)
+		return false;
+	return r->is_changing || r->state == REQUEST_PARTS ||
+	       (r->state == REQUEST_CALLING && r->is_seen);
+}
+
 static void end_if_dying(struct request *r)
 {
 	struct fs *fs = r->fs;
@@ -113,10 +123,12 @@ static void end_if_dying(struct request *r)
 		return;
 	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
 		interrupt_cancel(r);
-	r->was_killed = (r->is_changing || r->state == REQUEST_PARTS) &&
-			!fs->is_away;
-	if (!r->was_killed)
+	if (!must_be_over(r)) {
 		request_abandon(r, -EINTR);
+	} else if (!r->was_killed) {
+		r->was_killed = true;
+		r->killed_ns = rf_reactor_now_ns(fs->reactor);
+	}
 }
 
 static void interrupted(fuse_req_t fuse, void *context)

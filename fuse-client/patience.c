@@ -5,7 +5,8 @@
  * Operation.  Once a second:
  *
  *	an answer that does not come	drops the connection, after rpc_timeo
- *	a killed writer			the same, after KILLED_MS
+ *	what was to change something	the same, KILLED_MS after its caller was
+ *					killed
  *	soft				EIO to who has waited for timeo
  *	df, stat and opendir of the	answered from what we know, after
  *	root				LOCAL_ANSWER_MS, and from then on at once
@@ -113,7 +114,8 @@ static void check_request(struct request *r)
 		   ms_since(fs, r->read_ns) >= fs->options.timeo_ms) {
 		fs->stats.given_up++;
 		request_abandon(r, -EIO);
-	} else if (r->was_killed && !fs->is_away && age_ms >= KILLED_MS) {
+	} else if (r->was_killed && !fs->is_away &&
+		   ms_since(fs, r->killed_ns) >= KILLED_MS) {
 		rf_client_drop(fs->client, -ETIMEDOUT, "a killed process waits "
 			       "for its answer");
 	}

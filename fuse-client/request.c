@@ -302,7 +302,7 @@ static void reset_call(struct request *r)
 	r->call.is_control = false;
 	r->call.holds_others = false;
 	r->call.sent_as = NULL;
-	r->carries_identity = r->changes = false;
+	r->carries_identity = r->changes = r->is_seen = false;
 }
 
 /* The message will not be sent: others take the returns in it along. */
@@ -373,6 +373,21 @@ bool request_begin(struct request *r)
 		request_fail(r, err);
 	}
 	return err == 0;
+}
+
+/* An open by itself is a matter of who has it. */
+static bool is_seen(const struct rf_args *args)
+{
+	if (args->code == RF_OP_OPEN)
+		return args->open.flags & RF_OPEN_TRUNC;
+	return rf_op_modifies(args->code);
+}
+
+void request_put(struct request *r, const struct rf_args *args)
+{
+	r->changes |= rf_op_modifies(args->code);
+	r->is_seen |= is_seen(args);
+	rf_enc_args(&r->enc, args);
 }
 
 void request_use(struct request *r, const struct inode *inode)
