@@ -219,8 +219,9 @@ static void forget_message(struct exec *e)
 	e->to_sync_count = 0;
 	e->syncs = false;
 	e->sync_is_data_only = true;
-	e->synced_inode = e->cut_inode = 0;
-	e->synced_err = 0;
+	e->flushed_count = 0;
+	e->flushes = false;
+	e->cut_inode = 0;
 	e->cut_count = e->cuts_before = e->cuts_done = 0;
 	e->removals_upto = 0;
 	e->room_waits = 0;

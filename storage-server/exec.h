@@ -88,6 +88,12 @@ struct exec_cut {
 	uint64_t inode, size;
 };
 
+/* A file that is to replace another, flushed once however often it is written to. */
+struct exec_flushed {
+	uint64_t inode;
+	int err;
+};
+
 /* A place in the answer, to go back to. */
 struct exec_place {
 	struct rf_enc enc;
@@ -132,8 +138,9 @@ struct exec {
 	/* ---- of the whole message ---- */
 	struct busy_mark marks[EXEC_MARKS];
 	uint8_t last_mark;		/* the one taken last */
-	uint64_t synced_inode;		/* flushed for a rename; 0: none */
-	int synced_err;			/* of the last exec_sync() */
+	struct exec_flushed flushed[RF_OPS_MAX];	/* for renames */
+	unsigned int flushed_count;
+	bool flushes;			/* exec_sync() is for the last of them */
 	uint64_t cut_inode;		/* by O_TRUNC of this operation; 0: none */
 	struct exec_cut cuts[EXEC_CUTS];	/* their marks are exclusive */
 	unsigned int cut_count, cuts_before, cuts_done;

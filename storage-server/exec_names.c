@@ -281,27 +281,49 @@ static bool must_flush(struct exec *e, uint64_t *moved)
 				      &args->new_name, moved);
 }
 
+static const struct exec_flushed *find_flushed(const struct exec *e,
+					       uint64_t inode)
+{
+	for (unsigned int i = 0; i < e->flushed_count; i++)
+		if (e->flushed[i].inode == inode)
+			return &e->flushed[i];
+	return NULL;
+}
+
+static int flush(struct exec *e, uint64_t inode)
+{
+	struct object *object;
+	int err;
+
+	/* More than there are renames: again and again others have the names. */
+	if (e->flushed_count == RF_ARRAY_SIZE(e->flushed))
+		return -EBUSY;
+	err = object_get(e->server->store, inode, &object);
+	if (err)
+		return err;
+	e->flushed[e->flushed_count++] = (struct exec_flushed){ inode, 0 };
+	e->flushes = true;
+	return exec_sync(e, object, true, exec_op_rename);
+}
+
 int exec_op_rename(struct exec *e)
 {
 	const struct rf_rename_args *args = &e->args.rename;
-	struct object *object;
+	const struct exec_flushed *flushed;
 	uint64_t moved;
-	bool must;
 	int err = exec_check_handle(e, &args->new_dir);
 
 	if (err)
 		return err;
-	must = must_flush(e, &moved);
-	if (must && moved != e->synced_inode) {
-		err = object_get(e->server->store, moved, &object);
-		if (err)
-			return err;
-		e->synced_inode = moved;
-		return exec_sync(e, object, true, exec_op_rename);
+	if (must_flush(e, &moved)) {
+		flushed = find_flushed(e, moved);
+		if (!flushed)
+			return flush(e, moved);
+		/* It may have been written since; but not if it could not be
+		 * synced. */
+		if (flushed->err)
+			return flushed->err;
 	}
-	/* It may have been written since; but not if it could not be synced. */
-	if (must && e->synced_err)
-		return e->synced_err;
 	return txn_rename(exec_txn(e), exec_cred(e), e->current.inode,
 			  &args->name, args->new_dir.inode, &args->new_name,
 			  args->flags);

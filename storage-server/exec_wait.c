@@ -238,7 +238,10 @@ static void sync_done(struct sync_request *sync, int err)
 
 	if (sync->object)
 		object_put(sync->object);
-	e->work.err = e->synced_err = err;
+	if (err && e->flushes)
+		e->flushed[e->flushed_count - 1].err = err;
+	e->flushes = false;
+	e->work.err = err;
 	exec_continue(e);
 }
 

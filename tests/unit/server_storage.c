@@ -759,6 +759,42 @@ SCENARIO(a_rename_whose_data_cannot_be_synced_replaces_nothing)
 	end();
 }
 
+static rf_handle_t busy_files[2];
+
+static void write_to_both(struct rf_hook *hook)
+{
+	(void)hook;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct object *object = objects_find(rig.server->store,
+						     busy_files[i].inode);
+
+		if (object)
+			atomic_store(&object->is_dirty, true);
+	}
+}
+
+/* Each is flushed once, so that the message comes to its end. */
+SCENARIO(files_that_are_written_to_all_the_time_replace_others_in_one_message)
+{
+	struct rf_hook hook = { .run = write_to_both };
+	rf_handle_t old;
+	uint32_t open;
+
+	begin(scheme);
+	old = make_filled("a", &open);
+	make_filled("b", &open);
+	busy_files[0] = make_filled("new a", &open);
+	busy_files[1] = make_filled("new b", &open);
+	rf_hook_add(rig.reactor, &hook);
+	OK(&client.root, OP_RENAME("new a", client.root, "a", 0),
+	   { .code = RF_OP_USE, .use = { client.root } },
+	   OP_RENAME("new b", client.root, "b", 0));
+	rf_hook_remove(rig.reactor, &hook);
+	OK(&client.root, OP_LOOKUP("a"));
+	cr_assert_neq(SRES(&call, 0, lookup).handle.inode, old.inode);
+	end();
+}
+
 SCENARIO(answers_of_dead_sessions_are_forgotten_at_the_start)
 {
 	struct reply_key key = { .session = 12345, .slot = 3 };
