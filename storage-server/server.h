@@ -145,6 +145,7 @@ struct server {
 	uint64_t grace_until_ns;
 	unsigned int grace_waits;	/* clients that may still reclaim */
 	struct rf_timer silence_timer;	/* a part of the lease */
+	uint64_t ticked_ns;		/* when that was started */
 	/* Why the last sessions are over, for those who come back. */
 	struct {
 		uint64_t session;

@@ -151,6 +151,8 @@ void session_reclaimed(struct session *session);
 
 /* After a start with former clients. */
 void grace_begin(struct server *server);
+/* All of its time is left. */
+void grace_start(struct server *server);
 bool server_in_grace(const struct server *server);
 /* Milliseconds left, 0 if there is none. */
 uint32_t grace_left_ms(const struct server *server);
@@ -181,6 +183,8 @@ bool session_has_released(struct session *session, uint32_t id);
 
 void silence_start(struct server *server);
 void silence_stop(struct server *server);
+/* Has this process just gone on after it, or its machine, was stopped? */
+bool server_was_stopped(const struct server *server);
 /* It has a connection, and has said nothing for its lease. */
 bool session_is_silent(const struct session *session);
 /* All sessions are taken: true if one is ending, a silent one if there is one. */

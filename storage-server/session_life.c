@@ -60,9 +60,22 @@ static void grace_timed_out(struct rf_timer *timer)
 						grace_timer);
 	char why[80];
 
+	if (server_was_stopped(server)) {
+		grace_start(server);
+		return;
+	}
 	snprintf(why, sizeof(why), "%u of its clients did not come back",
 		 server->grace_waits);
 	end_grace(server, why);
+}
+
+void grace_start(struct server *server)
+{
+	server->grace_until_ns = rf_reactor_now_ns(server->reactor) +
+				 server->config->grace_ms * UINT64_C(1000000);
+	server->grace_timer.fire = grace_timed_out;
+	rf_timer_start(server->reactor, &server->grace_timer,
+		       server->config->grace_ms);
 }
 
 void grace_begin(struct server *server)
@@ -80,12 +93,8 @@ void grace_begin(struct server *server)
 	rf_log(RF_LOG_INFO, "grace period: %u clients of before may come back, "
 	       "for up to %" PRIu32 " ms", server->grace_waits,
 	       server->config->grace_ms);
-	server->grace_until_ns = rf_reactor_now_ns(server->reactor) +
-				 server->config->grace_ms * UINT64_C(1000000);
-	server->grace_timer.fire = grace_timed_out;
 	server->locks.is_in_grace = true;
-	rf_timer_start(server->reactor, &server->grace_timer,
-		       server->config->grace_ms);
+	grace_start(server);
 }
 
 void session_reclaimed(struct session *session)
@@ -229,9 +238,10 @@ static void lease_over(struct rf_timer *timer)
 	struct session *session = rf_container_of(timer, struct session,
 						  lease_timer);
 
-	/* It waits for us; or its end could not be stored, and it would come back
-	 * after the next start to locks that others have been given. */
-	if (session->resumer ||
+	/* It waits for us, or could not reach us; or its end could not be stored,
+	 * and it would come back after the next start to locks that others have
+	 * been given. */
+	if (session->resumer || server_was_stopped(session->server) ||
 	    !session_evict(session, "it did not come back in time; what it had "
 			   "open is closed"))
 		session_start_lease(session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * silence.c - clients that have a connection and say nothing
+ * silence.c - clients that have a connection and say nothing, and a server that
+ * could not hear them
  *
  * Operation.  A process that is stopped, or a link that hangs, keeps a connection
  * alive, but a client that lives says something at each third of its lease.  Time
@@ -12,6 +13,9 @@
  * another client waits for what it has locked, was refused for that, or finds no
  * place because all sessions are taken.  Its connection is closed, which kills its
  * rights, and what it has goes when the last of its requests has ended.
+ *
+ * Who has no connection could not come back while we were stopped.  So after a stop
+ * of some ticks their leases, and the grace period, begin anew.
  */
 #include "session.h"
 
@@ -19,6 +23,9 @@
 
 /* Each a SILENT_TICKSth of the lease; one more, for the first may be a short one. */
 enum { SILENT_TICKS = 6 };
+
+/* One tick may be late for other reasons. */
+enum { STOPPED_TICKS = 2 };
 
 bool session_is_silent(const struct session *session)
 {
@@ -52,12 +59,52 @@ static void count(struct session *session)
 		       session->server->config->lease_ms);
 }
 
+/* ---- our own ------------------------------------------------------------ */
+
+static uint64_t tick_ms(const struct server *server)
+{
+	return server->config->lease_ms / SILENT_TICKS + 1;
+}
+
+static uint64_t ms_since_tick(const struct server *server)
+{
+	return (rf_reactor_now_ns(server->reactor) - server->ticked_ns) /
+	       1000000;
+}
+
+bool server_was_stopped(const struct server *server)
+{
+	return ms_since_tick(server) > STOPPED_TICKS * tick_ms(server);
+}
+
+static void begin_anew(struct server *server)
+{
+	struct rf_list *pos;
+
+	rf_log(RF_LOG_INFO, "this server stood still for %" PRIu64 " ms; who is "
+	       "away may come back as if it were lost now",
+	       ms_since_tick(server));
+	rf_list_for_each(pos, &server->sessions) {
+		struct session *session =
+			rf_container_of(pos, struct session, link);
+
+		if (rf_timer_is_started(&session->lease_timer))
+			session_start_lease(session);
+	}
+	if (server_in_grace(server))
+		grace_start(server);
+}
+
+/* ---- ticks -------------------------------------------------------------- */
+
 static void tick(struct rf_timer *timer)
 {
 	struct server *server = rf_container_of(timer, struct server,
 						silence_timer);
 	struct rf_list *pos;
 
+	if (server_was_stopped(server))
+		begin_anew(server);
 	/* One with a connection stays in the list until that has ended. */
 	rf_list_for_each(pos, &server->sessions) {
 		struct session *session =
@@ -75,9 +122,10 @@ static void tick(struct rf_timer *timer)
 
 void silence_start(struct server *server)
 {
+	server->ticked_ns = rf_reactor_now_ns(server->reactor);
 	server->silence_timer.fire = tick;
 	rf_timer_start(server->reactor, &server->silence_timer,
-		       server->config->lease_ms / SILENT_TICKS + 1);
+		       tick_ms(server));
 }
 
 void silence_stop(struct server *server)

@@ -90,19 +90,67 @@ SCENARIO(a_jump_of_the_day_ends_no_lease)
 
 /* ---- suspended ---------------------------------------------------------- */
 
-/* The time that a server slept through counts for who was away. */
-SCENARIO(a_lease_ends_while_the_server_is_suspended)
+/* More than it takes to run all timers that are due. */
+static void go_on_after(int64_t seconds)
+{
+	boot_jump_s += seconds;
+	for (unsigned int i = 0; i < 10; i++)
+		srig_turn(&rig);
+}
+
+/* Who was away could not come back while nobody was there to hear it. */
+SCENARIO(a_lease_begins_anew_when_the_server_goes_on)
 {
 	srig_init(&rig, scheme);
 	srig_set(&rig, "lease-ms", "60000");
 	srig_start(&rig);
 	raws_open(&rig, &raws);
 	raws_cut(&raws);
-	cr_assert(raws_server_side(&raws));
-	boot_jump_s = 61;
+	for (unsigned int i = 0; i < 3; i++) {
+		go_on_after(50);	/* none is over, then */
+		go_on_after(61);
+		cr_assert(raws_server_side(&raws));
+	}
+	cr_assert_eq(rig.server->figures.expired, 0);
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
+	raws_cut(&raws);
+	srig_close(&rig);
+}
+
+/* A little at a time, as it goes by when the server is there. */
+SCENARIO(a_lease_ends_although_the_server_was_suspended_before)
+{
+	srig_init(&rig, scheme);
+	srig_set(&rig, "lease-ms", "60000");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	raws_cut(&raws);
+	go_on_after(61);
+	for (unsigned int i = 0; i < 11; i++) {
+		cr_assert(raws_server_side(&raws), "step %u", i);
+		go_on_after(5);
+	}
+	go_on_after(6);
 	srig_until(&rig, !raws_server_side(&raws));
 	cr_assert_eq(rig.server->figures.expired, 1);
 	cr_assert_eq(raws_resume(&raws), RF_ST_BAD_EPOCH);
+	raws_cut(&raws);
+	srig_close(&rig);
+}
+
+SCENARIO(a_grace_period_begins_anew_when_the_server_goes_on)
+{
+	srig_init(&rig, scheme);
+	srig_set(&rig, "lease-ms", "60000");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	raws_cut(&raws);
+	srig_stop(&rig);
+	srig_start(&rig);
+	go_on_after(61);
+	cr_assert(server_in_grace(rig.server));
+	cr_assert_gt(grace_left_ms(rig.server), 50000);
+	cr_assert_eq(raws_resume(&raws), RF_ST_OK);
 	raws_cut(&raws);
 	srig_close(&rig);
 }
