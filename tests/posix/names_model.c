@@ -224,8 +224,10 @@ static void make_call(const struct op *op, struct call *c)
 	if (c->code == CALL_MKNOD)
 		c->mode |= some_type(op->arg[VALUE], &c->rdev);
 	/* FUSE can't tell chown(-1, -1) from what comes before a write: if
-	 * there are set-id bits, who may write may do it. */
-	if ((int)c->uid == -1 && (int)c->gid == -1 && op->arg[WHO] != 0)
+	 * there are set-id bits, who may write may do it.  By a descriptor it is
+	 * who has opened it that acts. */
+	if ((int)c->uid == -1 && (int)c->gid == -1 &&
+	    (op->arg[WHO] != 0 || c->code == CALL_FCHOWN))
 		c->uid = 0;
 	c->times[0] = some_time(op->arg[VALUE]);
 	c->times[1] = some_time(op->arg[FLAGS]);
