@@ -199,6 +199,12 @@ void cache_give_end(struct request *r, uint64_t end)
 		given_grow(&r->inode->given, end);
 }
 
+void cache_give_eof(struct request *r, uint64_t end)
+{
+	if (given_cut(&r->inode->given, end))
+		given_disturb(&r->inode->given, ++r->fs->ticks);
+}
+
 void cache_change_begin(struct request *r, bool has_pages)
 {
 	change_own_begin(&r->inode->change, has_pages);

@@ -957,6 +957,8 @@ void cache_give_set(struct request *r, struct inode *inode);
 
 /* r's answer tells the kernel of an own change up to there, without attributes. */
 void cache_give_end(struct request *r, uint64_t end);
+/* And READ's, that the file ends there. */
+void cache_give_eof(struct request *r, uint64_t end);
 
 /* An own change of r->inode begins, and ends as change_own_end() has it. */
 void cache_change_begin(struct request *r, bool has_pages);

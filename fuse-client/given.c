@@ -61,6 +61,24 @@ void given_grow(struct given *given, uint64_t size)
 		given->v[i].size = rf_max_u64(given->v[i].size, size);
 }
 
+bool given_cut(struct given *given, uint64_t size)
+{
+	bool was_longer = given->count == 0;
+
+	for (unsigned int i = 0; i < given->count; i++)
+		was_longer |= given->v[i].size > size;
+	if (!was_longer)
+		return false;
+	if (given->count == 1) {
+		given->v[1] = given->v[0];
+		given->v[1].size = size;
+		given->count = 2;
+	} else {
+		given->count = 0;
+	}
+	return true;
+}
+
 bool given_differs(const struct given *given, const rf_attr_t *attr)
 {
 	return given->count > 0 && !has(given, attr);

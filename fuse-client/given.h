@@ -49,6 +49,9 @@ void given_note(struct given *given, const rf_attr_t *attr, bool is_taken);
 
 /* The kernel makes the file at least so long by itself, after an own change. */
 void given_grow(struct given *given, uint64_t size);
+/* It may have cut the file to that size by itself, when a READ ended there.  False:
+ * it was no longer before. */
+bool given_cut(struct given *given, uint64_t size);
 
 /* Whatever the kernel has, attr differs from it in mtime or size. */
 bool given_differs(const struct given *given, const rf_attr_t *attr);

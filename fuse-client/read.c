@@ -27,6 +27,8 @@ static void settle(struct request *r, uint64_t version)
 static void reply_data(struct request *r, const void *data, uint32_t size)
 {
 	r->fs->stats.read_bytes += size;
+	if (r->is_filling && size < r->read.size)
+		cache_give_eof(r, r->read.offset + size);
 	request_reply_data(r, data, size);
 	settle(r, r->read.version);
 	request_end(r);

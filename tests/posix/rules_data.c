@@ -677,6 +677,29 @@ static void mapped_pages_are_not_kept_when_they_are_old(void)
 	}
 }
 
+/* A mapping that is looked at finds the file shorter, without asking for its size
+ * first; and then it is as long as before. */
+static void a_file_that_is_cut_and_grows_behind_a_mapping(void)
+{
+	volatile char *mem;
+	char byte;
+	int fd;
+
+	MUST(put_file(a("f"), 8 * PAGE, 0644));
+	fd = (int)MUST(open(b("f"), O_RDWR));
+	EQUAL(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
+	mem = mmap(NULL, 8 * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	TRUE(mem != MAP_FAILED);
+	EQUAL(pread(fd, &byte, 1, 0), 1);
+	MUST(truncate(a("f"), 2 * PAGE + 10));
+	TRUE(mem[2 * PAGE] != 0);
+	MUST(truncate(a("f"), 8 * PAGE));
+	EQUAL(lseek(fd, 0, SEEK_END), 8 * PAGE);
+	EQUAL(pread(fd, &byte, 1, 4 * PAGE), 1);
+	munmap((void *)mem, 8 * PAGE);
+	close(fd);
+}
+
 /* ---- programs ------------------------------------------------------------- */
 
 static int copy_program(const char *from, const char *to)
@@ -828,6 +851,7 @@ static const struct rule rules[] = {
 	RULE(mappings_across_truncate),
 	RULE(what_is_cut_off_under_a_mapping_stays_off),
 	RULE(mapped_pages_are_not_kept_when_they_are_old),
+	RULE(a_file_that_is_cut_and_grows_behind_a_mapping),
 	RULE(programs_run),
 	RULE(a_program_that_is_written_does_not_run),
 	RULE(statfs_counts_what_is_written),

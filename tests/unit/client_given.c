@@ -125,3 +125,18 @@ Test(client_given, own_changes_make_the_kernel_s_size_larger_without_attributes)
 	given_grow(&given, 11);
 	cr_assert(given_has_size(&given, &c));
 }
+
+Test(client_given, a_read_that_ends_early_may_make_it_smaller)
+{
+	rf_attr_t longer = attr_of(3, 10);
+
+	given_note(&given, &a, true);
+	cr_assert_not(given_cut(&given, 10));
+	cr_assert_eq(given.count, 1);
+	cr_assert(given_cut(&given, 5));
+	cr_assert_not(given_has_size(&given, &a));
+	cr_assert(given_differs(&given, &longer));
+	cr_assert(given_cut(&given, 5));
+	cr_assert_eq(given.count, 0);
+	cr_assert(given_cut(&given, 5));
+}
