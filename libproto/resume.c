@@ -25,6 +25,17 @@ static const char client_label[] = "rdmafs-1 resume client proof";
 static const char server_label[] = "rdmafs-1 resume server proof";
 static const char refusal_label[] = "rdmafs-1 resume refusal proof";
 
+/* What the answer's proof covers of a RESUME: all of it, as it came. */
+static void make_digest(const void *message, size_t size,
+			uint8_t out[RF_PROOF_SIZE])
+{
+	static const struct rf_key no_key;
+	const void *bytes[] = { message };
+	const size_t sizes[] = { size };
+
+	rf_keyed_hash(out, &no_key, "rdmafs-1 resume digest", bytes, sizes, 1);
+}
+
 static struct rf_key key_of(const uint8_t *secret)
 {
 	struct rf_key key = { .is_set = true };
@@ -43,11 +54,13 @@ static bool get_flags(struct rf_cursor *cur, uint16_t *out, unsigned int all)
 int rf_resume_encode(void *buffer, const struct rf_resume *in,
 		     const struct rf_key *key, const uint8_t *secret,
 		     const uint8_t server_nonce[RF_NONCE_SIZE],
-		     uint8_t client_proof[RF_PROOF_SIZE])
+		     uint8_t digest[RF_PROOF_SIZE])
 {
 	uint16_t flags = rf_flags_with_key(in->flags, RESUME_FLAGS_ALL, key);
 	const struct rf_key with = key_of(secret);
+	uint8_t proof[RF_PROOF_SIZE];
 	struct rf_enc enc;
+	int size;
 
 	rf_enc_init(&enc, buffer, RF_HELLO_SIZE_MAX);
 	rf_put_u16(&enc, &in->version);
@@ -56,12 +69,14 @@ int rf_resume_encode(void *buffer, const struct rf_resume *in,
 	rf_put_u64(&enc, &in->session);
 	rf_put_raw(&enc, in->client_uuid, RF_UUID_SIZE);
 	rf_put_raw(&enc, in->nonce, RF_NONCE_SIZE);
-	return rf_hello_finish(&enc, RF_MSG_RESUME, &with, client_label,
-			       server_nonce, NULL, client_proof);
+	size = rf_hello_finish(&enc, RF_MSG_RESUME, &with, client_label,
+			       server_nonce, NULL, proof);
+	make_digest(buffer, (size_t)size, digest);
+	return size;
 }
 
 int rf_resume_decode(const void *message, size_t size, struct rf_resume *out,
-		     uint8_t client_proof[RF_PROOF_SIZE])
+		     uint8_t digest[RF_PROOF_SIZE])
 {
 	struct rf_cursor cur;
 
@@ -75,7 +90,7 @@ int rf_resume_decode(const void *message, size_t size, struct rf_resume *out,
 	    !rf_get_raw(&cur, out->client_uuid, RF_UUID_SIZE) ||
 	    !rf_get_raw(&cur, out->nonce, RF_NONCE_SIZE) || cur.at != cur.end)
 		return -EBADMSG;
-	rf_hello_proof(message, size, client_proof);
+	make_digest(message, size, digest);
 	return 0;
 }
 
@@ -84,10 +99,10 @@ int rf_resume_verify(const void *message, size_t size,
 		     const uint8_t server_nonce[RF_NONCE_SIZE])
 {
 	const struct rf_key with = key_of(secret);
-	uint8_t proof[RF_PROOF_SIZE];
+	uint8_t digest[RF_PROOF_SIZE];
 	struct rf_resume resume;
 
-	if (rf_resume_decode(message, size, &resume, proof) < 0)
+	if (rf_resume_decode(message, size, &resume, digest) < 0)
 		return -EBADMSG;
 	if (!(resume.flags & RF_HELLO_NO_KEY) != key->is_set)
 		return -EKEYREJECTED;
@@ -100,7 +115,7 @@ int rf_resume_verify(const void *message, size_t size,
 int rf_resume_reply_encode(void *buffer, const struct rf_resume_reply *in,
 			   const struct rf_key *key, const uint8_t *secret,
 			   const uint8_t server_nonce[RF_NONCE_SIZE],
-			   const uint8_t client_proof[RF_PROOF_SIZE])
+			   const uint8_t digest[RF_PROOF_SIZE])
 {
 	uint16_t flags = rf_flags_with_key(in->flags, REPLY_FLAGS_ALL, key);
 	bool is_ok = in->status == RF_ST_OK;
@@ -124,7 +139,7 @@ int rf_resume_reply_encode(void *buffer, const struct rf_resume_reply *in,
 	rf_put_text(&enc, in->reason, RF_REASON_MAX);
 	return rf_hello_finish(&enc, RF_MSG_RESUME_REPLY, &with,
 			       is_ok ? server_label : refusal_label,
-			       server_nonce, client_proof, proof);
+			       server_nonce, digest, proof);
 }
 
 static bool get_session(struct rf_cursor *cur, struct rf_resume_reply *out)
@@ -159,7 +174,7 @@ int rf_resume_reply_decode(const void *message, size_t size,
 int rf_resume_reply_verify(const void *message, size_t size,
 			   const struct rf_key *key, const uint8_t *secret,
 			   const uint8_t server_nonce[RF_NONCE_SIZE],
-			   const uint8_t client_proof[RF_PROOF_SIZE])
+			   const uint8_t digest[RF_PROOF_SIZE])
 {
 	struct rf_resume_reply reply;
 	struct rf_key with;
@@ -173,5 +188,5 @@ int rf_resume_reply_verify(const void *message, size_t size,
 	with = is_ok ? key_of(secret) : *key;
 	return rf_hello_check(message, size, &with,
 			      is_ok ? server_label : refusal_label,
-			      server_nonce, client_proof);
+			      server_nonce, digest);
 }

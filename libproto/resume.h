@@ -12,7 +12,9 @@
  * Both proofs are keyed with the session's secret (rf_hello_secret()), so the
  * server that made the session and the client that opened it know each other;
  * a refusal is proved with the shared key, since the server may not know the
- * session any more.  All else is as in hello.h.
+ * session any more.  So an answer's proof covers the whole RESUME as it came, by a
+ * digest, where that of HELLO_REPLY has the client's proof: what was changed on
+ * the way proves nothing.  All else is as in hello.h.
  *
  * Pure logic.  Threads: [any].
  */
@@ -51,27 +53,28 @@ struct rf_resume_reply {
 
 /*
  * As rf_hello_encode() and its sisters.  key: the shared one, for the flag and
- * for refusals; secret: the session's, RF_SECRET_SIZE bytes.
+ * for refusals; secret: the session's, RF_SECRET_SIZE bytes.  digest is to be
+ * remembered for the reply.
  */
 int rf_resume_encode(void *buffer, const struct rf_resume *in,
 		     const struct rf_key *key, const uint8_t *secret,
 		     const uint8_t server_nonce[RF_NONCE_SIZE],
-		     uint8_t client_proof[RF_PROOF_SIZE]);
+		     uint8_t digest[RF_PROOF_SIZE]);
 
-/* -EBADMSG: malformed.  The proof is given out, and not checked yet. */
+/* -EBADMSG: malformed.  The proof is not checked yet. */
 int rf_resume_decode(const void *message, size_t size, struct rf_resume *out,
-		     uint8_t client_proof[RF_PROOF_SIZE]);
+		     uint8_t digest[RF_PROOF_SIZE]);
 
 /* 0; -EKEYREJECTED: another secret, or one side has no key; -EBADMSG. */
 int rf_resume_verify(const void *message, size_t size,
 		     const struct rf_key *key, const uint8_t *secret,
 		     const uint8_t server_nonce[RF_NONCE_SIZE]);
 
-/* secret may be NULL in a refusal.  client_proof: as it came, right or wrong. */
+/* secret may be NULL in a refusal.  digest: as it came, right or wrong. */
 int rf_resume_reply_encode(void *buffer, const struct rf_resume_reply *in,
 			   const struct rf_key *key, const uint8_t *secret,
 			   const uint8_t server_nonce[RF_NONCE_SIZE],
-			   const uint8_t client_proof[RF_PROOF_SIZE]);
+			   const uint8_t digest[RF_PROOF_SIZE]);
 int rf_resume_reply_decode(const void *message, size_t size,
 			   struct rf_resume_reply *out);
 /*
@@ -81,6 +84,6 @@ int rf_resume_reply_decode(const void *message, size_t size,
 int rf_resume_reply_verify(const void *message, size_t size,
 			   const struct rf_key *key, const uint8_t *secret,
 			   const uint8_t server_nonce[RF_NONCE_SIZE],
-			   const uint8_t client_proof[RF_PROOF_SIZE]);
+			   const uint8_t digest[RF_PROOF_SIZE]);
 
 #endif /* RF_RESUME_H */

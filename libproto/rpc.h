@@ -378,12 +378,12 @@ struct rf_greeter_events {
 	void (*hello)(struct rf_greeter *greeter, const struct rf_hello *hello,
 		      const void *message, size_t size);
 	/*
-	 * The same of a RESUME; proof as it came, to be checked with
-	 * rf_resume_verify().  NULL: such connections are ended.
+	 * The same of a RESUME, whose proof is to be checked with
+	 * rf_resume_verify(); digest is for the reply.  NULL: such connections are ended.
 	 */
 	void (*resume)(struct rf_greeter *greeter,
 		       const struct rf_resume *resume, const void *message,
-		       size_t size, const uint8_t proof[RF_PROOF_SIZE]);
+		       size_t size, const uint8_t digest[RF_PROOF_SIZE]);
 	/*
 	 * The connection ended before it was admitted; the greeter is gone when
 	 * this returns.  err: -ETIMEDOUT (no HELLO within hello_ms), -EPROTO (a
@@ -413,7 +413,7 @@ const char *rf_greeter_peer(const struct rf_greeter *greeter);
 /*
  * Send this reply and wait until the client has closed, for hello_ms at most.
  * closed() follows.  Without a proof of the client (it failed) pass zeroes.  To
- * a RESUME the same is said by a RESUME_REPLY; there pass the proof as it came.
+ * a RESUME the same is said by a RESUME_REPLY; there pass the digest.
  */
 void rf_greeter_refuse(struct rf_greeter *greeter,
 		       const struct rf_hello_reply *reply,
@@ -492,7 +492,7 @@ struct rf_resumption {
 	const struct rf_hello_limits *limits;
 	const struct rf_key *key;
 	const uint8_t *secret;
-	const uint8_t *client_proof;
+	const uint8_t *digest;
 };
 int rf_greeter_resume(struct rf_greeter *greeter,
 		      const struct rf_resumption *resumption,

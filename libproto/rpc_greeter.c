@@ -95,15 +95,15 @@ static bool take_hello(struct rf_greeter *greeter, const void *message,
 static bool take_resume(struct rf_greeter *greeter, const void *message,
 			uint32_t size)
 {
-	uint8_t proof[RF_PROOF_SIZE];
+	uint8_t digest[RF_PROOF_SIZE];
 	struct rf_resume resume;
 
 	if (!greeter->events.resume ||
-	    rf_resume_decode(message, size, &resume, proof) < 0)
+	    rf_resume_decode(message, size, &resume, digest) < 0)
 		return false;
 	ask(greeter);
 	greeter->is_resume = true;
-	greeter->events.resume(greeter, &resume, message, size, proof);
+	greeter->events.resume(greeter, &resume, message, size, digest);
 	return true;
 }
 
@@ -419,7 +419,7 @@ static int send_resume_reply(struct rf_greeter *greeter,
 					      resumption->key,
 					      resumption->secret,
 					      greeter->nonce,
-					      resumption->client_proof));
+					      resumption->digest));
 }
 
 int rf_greeter_resume(struct rf_greeter *greeter,

@@ -20,7 +20,7 @@ struct greeting {
 	struct rf_timer delay;		/* of a refusal; or the end of patience,
 					 * while its HELLO waits */
 	struct rf_hello_reply refusal;
-	uint8_t client_proof[RF_PROOF_SIZE];
+	uint8_t client_proof[RF_PROOF_SIZE];	/* RESUME: its digest */
 	bool has_said_hello;
 	struct rf_hello hello;
 	struct rf_list wait_link;	/* HELLO waits: in the server */
@@ -46,6 +46,6 @@ const struct export *greet_export(struct greeting *greeting, const char *name);
 /* greet_resume.c */
 void greet_on_resume(struct rf_greeter *greeter, const struct rf_resume *resume,
 		     const void *message, size_t size,
-		     const uint8_t proof[RF_PROOF_SIZE]);
+		     const uint8_t digest[RF_PROOF_SIZE]);
 
 #endif /* GREET_H */

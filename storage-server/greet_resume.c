@@ -138,7 +138,7 @@ void greet_session_over(struct greeting *greeting)
 
 void greet_on_resume(struct rf_greeter *greeter, const struct rf_resume *resume,
 		     const void *message, size_t size,
-		     const uint8_t proof[RF_PROOF_SIZE])
+		     const uint8_t digest[RF_PROOF_SIZE])
 {
 	struct greeting *greeting = rf_greeter_context(greeter);
 	struct session *session;
@@ -146,7 +146,7 @@ void greet_on_resume(struct rf_greeter *greeter, const struct rf_resume *resume,
 
 	greeting->has_said_hello = true;
 	greeting->resume = *resume;
-	memcpy(greeting->client_proof, proof, RF_PROOF_SIZE);
+	memcpy(greeting->client_proof, digest, RF_PROOF_SIZE);
 	session = admissible(greeting, message, size, &is_wrong);
 	if (session) {
 		take_turn(greeting, session);

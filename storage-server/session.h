@@ -94,7 +94,7 @@ struct admission {
 	const struct export *export;
 	const struct rf_hello *hello;
 	const struct rf_resume *resume;
-	const uint8_t *client_proof;
+	const uint8_t *client_proof;	/* RESUME: its digest */
 	const char *peer;
 };
 

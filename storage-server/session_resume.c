@@ -373,7 +373,7 @@ static int connect_it(struct session *session, struct rf_greeter *greeter,
 		.limits = &session->limits,
 		.key = &server->key,
 		.secret = secret,
-		.client_proof = admission->client_proof,
+		.digest = admission->client_proof,
 	};
 	int err = session_lend_on(session, admission, rf_greeter_ep(greeter));
 

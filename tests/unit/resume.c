@@ -126,6 +126,30 @@ Test(resume, a_refusal_is_proved_with_the_shared_key)
 	wire_free(&m);
 }
 
+/* Who can change messages on the way, and has no key, ends no session with a
+ * refusal of what it has changed. */
+Test(resume, a_refusal_of_a_changed_resume_is_not_believed)
+{
+	uint8_t said[RF_PROOF_SIZE], heard[RF_PROOF_SIZE];
+	struct wire_message resume = encode(&key, secret, said), reply;
+	struct rf_resume out;
+
+	for (size_t bit = 8 * 32; bit < 8 * resume.size; bit++) {
+		resume.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (rf_resume_decode(resume.bytes, resume.size, &out,
+				     heard) == 0) {
+			reply = encode_reply(&some_refusal, &key, NULL, heard);
+			cr_assert_eq(rf_resume_reply_verify(
+					     reply.bytes, reply.size, &key,
+					     secret, nonce, said),
+				     -EKEYREJECTED, "bit %zu", bit);
+			wire_free(&reply);
+		}
+		resume.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	wire_free(&resume);
+}
+
 /* ---- and nobody else ----------------------------------------------------- */
 
 static int resume_between(const struct rf_key *client, const uint8_t *client_by,
