@@ -137,6 +137,15 @@ static void put(struct fs *fs, const struct fuse_in_header *in, size_t size)
 
 /* ---- what needs no server ---------------------------------------------------- */
 
+/* Else close() ends nothing.  Whoever is killed closes what he has open. */
+static bool may_unlock(const struct fs *fs, const struct fuse_in_header *in)
+{
+	const struct fuse_flush_in *flush = (const void *)(in + 1);
+	const struct inode *inode = table_find(&fs->inodes.table, in->nodeid);
+
+	return inode && lock_waits_may_have(fs, inode, flush->lock_owner);
+}
+
 static bool needs_no_server(const struct fs *fs,
 			    const struct fuse_in_header *in)
 {
@@ -147,6 +156,8 @@ static bool needs_no_server(const struct fs *fs,
 	case FUSE_OPENDIR:
 		return in->nodeid == FUSE_ROOT_ID && patience_is_over(fs);
 	case FUSE_FLUSH:
+		return fs->is_away || patience_is_over(fs) ||
+		       !may_unlock(fs, in);
 	case FUSE_RELEASE:
 	case FUSE_RELEASEDIR:
 		return fs->is_away;
@@ -167,7 +178,7 @@ static bool answer_now(struct fs *fs, const void *message, size_t size,
 			return false;
 		fs->current = rf_container_of(item, struct request, link);
 	}
-	fs->is_silent = true;
+	fs->is_silent |= patience_is_over(fs);
 	fs->is_statx = is_statx;
 	fuse_io_deliver(fs, message, size, read_ns);
 	/* Not every message takes one. */

@@ -196,7 +196,10 @@ static void unlock(struct request *r, uint64_t owner, uint32_t flags,
 	keep_unlock(r);
 	if (r->is_flush && r->wait)
 		r->answer_locally = flush_locally;
-	if (r->is_flush && r->wait && (fs->is_away || fs->is_taking_over)) {
+	/* An object of our own is no one that patience.c looks after. */
+	if (r->is_flush && r->wait &&
+	    (fs->is_away || fs->is_taking_over ||
+	     r->home == &fs->free_spares)) {
 		orphan_of_request(r);
 		request_fail(r, 0);
 	} else if (r->inode->orphans > 0) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,11 +14,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 1024, RULES_MAX = 8, PATH_SIZE = 512, SHORT = -1 };
+enum { TEXT_MAX = 1024, RULES_MAX = 8, PATH_SIZE = 512, SHORT = -1, HANG = -2 };
 
 struct rule {
 	char call[16], path[128];
-	int error;			/* or SHORT */
+	int error;			/* or SHORT, HANG */
 	unsigned int skip, count;
 };
 
@@ -36,6 +37,7 @@ static int error_named(const char *name)
 	} names[] = {
 		{ "EIO", EIO }, { "ENOSPC", ENOSPC }, { "EROFS", EROFS },
 		{ "EMFILE", EMFILE }, { "short", SHORT },
+		{ "hang", HANG },
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -150,7 +152,7 @@ static void find_path(int fd, const char *name, char path[PATH_SIZE])
 		 size > 0 && name[0] ? "/" : "", name);
 }
 
-static int judge(const char *call, int fd, const char *name)
+static int judge_once(const char *call, int fd, const char *name)
 {
 	char path[PATH_SIZE];
 	int error = 0;
@@ -162,6 +164,15 @@ static int judge(const char *call, int fd, const char *name)
 		error = judge_locked(call, path);
 	}
 	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+static int judge(const char *call, int fd, const char *name)
+{
+	int error;
+
+	while ((error = judge_once(call, fd, name)) == HANG)
+		poll(NULL, 0, 10);
 	return error;
 }
 
@@ -228,6 +239,10 @@ ssize_t pread(int fd, void *out, size_t size, off_t offset)
 ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t offset,
 		int flags)
 {
+	if (flags & RWF_NOWAIT && judge_once("read", fd, "") == HANG) {
+		errno = EAGAIN;
+		return -1;
+	}
 	if (fails("read", fd, ""))
 		return -1;
 	return syscall(SYS_preadv2, fd, pieces, count, offset, 0L, flags);

@@ -10,9 +10,10 @@
  *	CALL PATH ERROR [SKIP [COUNT]]
  *
  * CALL is open, read, write, sync, allocate, truncate, unlink, copy or any; PATH a
- * part of the file's path; ERROR EIO, ENOSPC, EROFS, EMFILE, or "short": half of
- * what was to be written is.  SKIP calls pass (0), then COUNT fail (all).  The first
- * rule that has the call and the path counts.  A failing call has no effect.
+ * part of the file's path; ERROR EIO, ENOSPC, EROFS, EMFILE, "short": half of
+ * what was to be written is, or "hang": it waits until no rule says so any more.  SKIP
+ * calls pass (0), then COUNT fail (all).  The first rule that has the call and the path
+ * counts.  A failing call has no effect.
  *
  * The rules of a test are those of bad_disk_set(); of a preloaded server, those in
  * the file that BAD_DISK names, read at each call, so that it can be changed.
