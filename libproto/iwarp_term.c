@@ -6,6 +6,7 @@
  * code, and brings the headers of the segment that it blames.
  */
 #include "iwarp.h"
+#include "log_peer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -110,7 +111,8 @@ static void log_end(const struct iw_ep *ep, const char *who,
 		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
 		port = ntohs(in6->sin6_port);
 	}
-	rf_log(RF_LOG_WARN, "iwarp: connection with %s port %u ended: %s: %s "
+	rf_log_peer(RF_LOG_WARN, (const struct sockaddr *)&peer,
+		    "iwarp: connection with %s port %u ended: %s: %s "
 	       "(Terminate %04x)", host, port, who, error_text(error),
 	       (unsigned int)error);
 }

@@ -16,6 +16,8 @@
  */
 #include "rpc_impl.h"
 
+#include "log_peer.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,8 +28,10 @@ void rf_greeter_fail(struct rf_greeter *greeter, int err, const char *text)
 	greeter->is_closing = true;
 	greeter->err = err;
 	if (text)
-		rf_log(RF_LOG_WARN, "client %s: %s; connection closed",
-		       greeter->peer, text);
+		rf_log_peer(RF_LOG_WARN,
+			    (const struct sockaddr *)&greeter->address,
+			    "client %s: %s; connection closed", greeter->peer,
+			    text);
 	rf_ep_close(greeter->ep);
 }
 
@@ -247,7 +251,6 @@ int rf_greeter_accept(const struct rf_server_config *config,
 		      size_t size, const struct rf_greeter_events *events,
 		      void *context, struct rf_greeter **out)
 {
-	struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
 	struct rf_greeter *greeter;
 	enum rf_status status;
 	int err;
@@ -262,8 +265,8 @@ int rf_greeter_accept(const struct rf_server_config *config,
 		reject(incoming, RF_ST_TOO_MANY);
 		return -ENOMEM;
 	}
-	rf_incoming_peer(incoming, &peer);
-	rf_peer_name(&peer, greeter->peer);
+	rf_incoming_peer(incoming, &greeter->address);
+	rf_peer_name(&greeter->address, greeter->peer);
 	err = accept_it(greeter, incoming);
 	if (err) {
 		put_back(&greeter->recv_buf);

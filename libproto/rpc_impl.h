@@ -201,6 +201,7 @@ struct rf_greeter {
 	bool is_closing;
 	bool is_resume;			/* RESUME came, not HELLO */
 	int err;
+	struct sockaddr_storage address;
 	char peer[RF_PEER_NAME_SIZE];
 	uint8_t nonce[RF_NONCE_SIZE];
 	struct rf_hello_limits wishes;

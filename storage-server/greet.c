@@ -17,6 +17,8 @@
  */
 #include "greet.h"
 
+#include "libproto/log_peer.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +61,20 @@ static void delay_over(struct rf_timer *timer)
 	greet_send_refusal(rf_container_of(timer, struct greeting, delay));
 }
 
+static void peer_of(const struct greeting *greeting,
+		    struct sockaddr_storage *peer)
+{
+	struct sockaddr_storage local;
+
+	*peer = (struct sockaddr_storage){ .ss_family = AF_UNSPEC };
+	rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, peer);
+}
+
 void greet_refuse(struct greeting *greeting, enum rf_status status,
 		  const char *format, ...)
 {
 	struct rf_hello_reply *refusal = &greeting->refusal;
+	struct sockaddr_storage peer;
 	va_list args;
 
 	*refusal = (struct rf_hello_reply){
@@ -75,18 +87,11 @@ void greet_refuse(struct greeting *greeting, enum rf_status status,
 	va_start(args, format);
 	vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
 	va_end(args);
-	rf_log(RF_LOG_WARN, "client %s: refused with %s: %s",
-	       rf_greeter_peer(greeting->greeter), rf_status_name(status),
-	       refusal->reason);
-}
-
-static void peer_of(const struct greeting *greeting,
-		    struct sockaddr_storage *peer)
-{
-	struct sockaddr_storage local;
-
-	*peer = (struct sockaddr_storage){ .ss_family = AF_UNSPEC };
-	rf_ep_addresses(rf_greeter_ep(greeting->greeter), &local, peer);
+	peer_of(greeting, &peer);
+	rf_log_peer(RF_LOG_WARN, (const struct sockaddr *)&peer,
+		    "client %s: refused with %s: %s",
+		    rf_greeter_peer(greeting->greeter), rf_status_name(status),
+		    refusal->reason);
 }
 
 void greet_refuse_late(struct greeting *greeting)
@@ -433,11 +438,13 @@ static struct greeting *make_greeting(struct listener *listener)
 }
 
 /* Of a client that was no friend, rpc.h has told it. */
-static void say_not_accepted(const struct listener *listener, int err)
+static void say_not_accepted(const struct listener *listener,
+			     const struct sockaddr_storage *peer, int err)
 {
 	if (err != -EPROTO && err != -EPROTONOSUPPORT)
-		rf_log(RF_LOG_WARN, "a connection over %s can't be taken: %s",
-		       listener->transport->scheme, strerror(-err));
+		rf_log_peer(RF_LOG_WARN, (const struct sockaddr *)peer,
+			    "a connection over %s can't be taken: %s",
+			    listener->transport->scheme, strerror(-err));
 }
 
 void greet(void *context, struct rf_incoming *incoming, const void *hello,
@@ -452,18 +459,20 @@ void greet(void *context, struct rf_incoming *incoming, const void *hello,
 	struct server *server = listener->server;
 	struct rf_server_config config;
 	struct greeting *greeting = make_greeting(listener);
+	struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
 	int err;
 
 	if (!greeting) {
 		turn_away(incoming);
 		return;
 	}
+	rf_incoming_peer(incoming, &peer);
 	server_fill_rpc_config(server, listener->transport, greeting->slice,
 			       &config);
 	err = rf_greeter_accept(&config, incoming, hello, hello_size, &events,
 				greeting, &greeting->greeter);
 	if (err) {
-		say_not_accepted(listener, err);
+		say_not_accepted(listener, &peer, err);
 		if (greeting->slice)
 			slice_put(greeting->slice);
 		free(greeting);

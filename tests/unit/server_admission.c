@@ -94,6 +94,40 @@ Test(server_admission, a_client_without_the_key_is_told_to_bring_one)
 	unlink(key_path);
 }
 
+static unsigned int lines_of(const char *text)
+{
+	unsigned int lines = 0;
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		lines++;
+	}
+	return lines;
+}
+
+/* The first of them are; then they are counted. */
+Test(server_admission, nobody_fills_the_log_with_refusals)
+{
+	static char text[100000];
+	struct rf_log_capture capture = { text, sizeof(text), 0 };
+	struct rf_key key;
+
+	make_key(&key);
+	srig_init(&rig, "iwarp");
+	srig_set(&rig, "key-file", key_path);
+	srig_start(&rig);
+	rf_log_capture(&capture);
+	for (unsigned int i = 0; i < 100; i++) {
+		sclient_init(&rig, &client, "data");
+		refused(&client, -ENOKEY, "-o key=");
+	}
+	rf_log_capture(NULL);
+	cr_assert_not_null(strstr(text, "refused with NEED_KEY"));
+	cr_assert_lt(lines_of(text), 50, "%u lines", lines_of(text));
+	srig_close(&rig);
+	unlink(key_path);
+}
+
 Test(server_admission, a_key_at_a_server_without_one_is_refused)
 {
 	struct rf_key key;
