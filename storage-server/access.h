@@ -41,7 +41,8 @@ const char *access_text(const struct sockaddr *addr,
  * The user who owns the other end of a loopback connection, by an exact lookup
  * in the kernel's table of sockets.  Microseconds.
  *
- * -ENOENT: no such socket in this network namespace.
+ * -ENOENT: no such socket in this network namespace.  -ENOTCONN: it was closed, and
+ * has no owner any more.
  */
 int access_peer_uid(const struct sockaddr *local, const struct sockaddr *peer,
 		    uid_t *out);

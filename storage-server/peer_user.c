@@ -4,7 +4,9 @@
  *
  * Operation.  One NETLINK_SOCK_DIAG request for exactly that socket (not a dump
  * of all), in the family that its owner opened it in: an IPv4 connection may
- * have been made by an IPv6 socket, so both are tried.
+ * have been made by an IPv6 socket, so both are tried.  Of a socket that was closed,
+ * which lives on for a while, the kernel says that it is root's (sooner on old ones,
+ * later on new ones): only one that is connected has an owner.
  * When it fails.  Whatever the kernel says; the caller then refuses.
  * Source: sock_diag(7).
  */
@@ -16,6 +18,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -97,6 +100,8 @@ static int read_answer(int fd, uid_t *out)
 	if (answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    (size_t)got < sizeof(answer.header) + sizeof(answer.body))
 		return -EIO;
+	if (answer.body.idiag_state != TCP_ESTABLISHED)
+		return -ENOTCONN;
 	*out = answer.body.idiag_uid;
 	return 0;
 }
@@ -134,7 +139,8 @@ int access_peer_uid(const struct sockaddr *local, const struct sockaddr *peer,
 {
 	struct timeval limit = { .tv_sec = ANSWER_MS / 1000 };
 	struct sockaddr_storage here, there;
-	int fd, err;
+	uid_t owner, again;
+	int fd, err, family;
 
 	plain_address(local, &here);
 	plain_address(peer, &there);
@@ -144,9 +150,17 @@ int access_peer_uid(const struct sockaddr *local, const struct sockaddr *peer,
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	err = ask(fd, there.ss_family, &here, &there, out);
-	if (err == -ENOENT && there.ss_family == AF_INET)
-		err = ask(fd, AF_INET6, &here, &there, out);
+	family = there.ss_family;
+	err = ask(fd, family, &here, &there, &owner);
+	if (err == -ENOENT && family == AF_INET) {
+		family = AF_INET6;
+		err = ask(fd, family, &here, &there, &owner);
+	}
+	/* Still connected: so it was not just being closed. */
+	if (!err)
+		err = ask(fd, family, &here, &there, &again);
 	close(fd);
+	if (!err)
+		*out = owner;
 	return err;
 }

@@ -192,6 +192,21 @@ Test(server_access, a_socket_that_is_not_there_is_not_found)
 	close_pair(&pair);
 }
 
+/* Of a socket that was closed the kernel says, soon, that it is root's. */
+Test(server_access, the_owner_of_a_closed_connection_is_nobody)
+{
+	struct pair pair;
+	uid_t uid = 12345;
+
+	open_pair(&pair, AF_INET, "127.0.0.1", "127.0.0.1");
+	cr_assert_eq(write(pair.client, "HELLO", 5), 5);
+	close(pair.client);
+	cr_assert_eq(uid_of(&pair, &uid), -ENOTCONN);
+	cr_assert_eq(uid, 12345);
+	close(pair.server);
+	close(pair.listener);
+}
+
 /* ---- penalties ---------------------------------------------------------- */
 
 #define SECOND UINT64_C(1000000000)
