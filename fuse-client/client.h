@@ -290,5 +290,7 @@ bool identities_next_used(struct identities *identities, uint32_t *at,
  * how many, or -E2BIG when there are more (max were stored).  Pure.
  */
 int identity_parse_groups(const char *status, uint32_t *groups, uint32_t max);
+/* Of a thread that /proc does not show: it is there all the same. */
+bool identity_is_hidden(pid_t thread);
 
 #endif /* CLIENT_H */

@@ -13,14 +13,15 @@
  * stand in a list, the least recently used first, and keep their meaning until
  * they are needed for another.
  *
- * When it fails.  A process whose /proc entry can't be read (it has ended, or
- * lives in another pid namespace) has no other groups than its gid: it may be
- * refused something, but is granted nothing that is not its own.
+ * When it fails.  A process whose /proc entry can't be read (it has ended, lives in
+ * another pid namespace, or is hidden from us) has no other groups than its gid: it
+ * may be refused something, but is granted nothing that is not its own.
  */
 #include "client.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ struct identities {
 	struct caller callers[IDENTITY_CALLERS_MAX];
 	struct rf_list buckets[BUCKETS];
 	struct rf_list idle;
-	bool has_said_too_many;
+	bool has_said_too_many, has_said_hidden;
 	uint32_t groups[RF_GROUPS_MAX];	/* of the caller being looked up */
 	uint32_t group_count;
 	char status[STATUS_MAX];
@@ -136,13 +137,31 @@ static int read_status(pid_t pid, char *out, size_t room)
 	return got < 0 ? -EIO : 0;
 }
 
+bool identity_is_hidden(pid_t thread)
+{
+	return thread > 0 && (kill(thread, 0) == 0 || errno != ESRCH);
+}
+
+static void say_hidden(struct identities *ids)
+{
+	if (ids->has_said_hidden)
+		return;
+	ids->has_said_hidden = true;
+	rf_log(RF_LOG_WARN, "/proc hides processes of other users (hidepid): of "
+	       "their groups only the first counts here, and while they wait for "
+	       "the server they can't be killed");
+}
+
 static void read_groups(struct identities *ids, pid_t pid)
 {
 	int count;
 
 	ids->group_count = 0;
-	if (read_status(pid, ids->status, sizeof(ids->status)) < 0)
+	if (read_status(pid, ids->status, sizeof(ids->status)) < 0) {
+		if (identity_is_hidden(pid))
+			say_hidden(ids);
 		return;
+	}
 	count = identity_parse_groups(ids->status, ids->groups, RF_GROUPS_MAX);
 	if (count >= 0) {
 		ids->group_count = (uint32_t)count;

@@ -54,7 +54,7 @@ bool interrupt_is_dying(pid_t thread)
 	snprintf(path, sizeof(path), "/proc/%d/stat", thread);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT;
+		return errno == ENOENT && !identity_is_hidden(thread);
 	got = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	if (got <= 0)
