@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,24 +520,109 @@ static void abort_as_root(const char *mountpoint)
 	close(fd);
 }
 
+/* Where nobody has mounted fusectl: for us alone.  Only root may. */
+static int open_fusectl(void)
+{
+	int fs = fsopen("fusectl", FSOPEN_CLOEXEC), dir = -1;
+
+	if (fs < 0)
+		return -1;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		dir = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	close(fs);
+	return dir;
+}
+
+static bool write_abort(int dir, const char *path)
+{
+	int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, "1", 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
 /* The number of a connection is the minor number of its mounts. */
+static bool abort_connection(const char *device)
+{
+	const char *minor = strchr(device, ':');
+	char path[64];
+	bool done;
+	int dir;
+
+	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%.16s/abort",
+		 minor ? minor + 1 : "");
+	if (write_abort(AT_FDCWD, path))
+		return true;
+	dir = open_fusectl();
+	if (dir < 0)
+		return false;
+	done = write_abort(dir, path + strlen("/sys/fs/fuse/connections/"));
+	close(dir);
+	return done;
+}
+
 void mounting_abort(const char *mountpoint)
 {
 	struct mounted mounted;
-	const char *minor;
-	char path[64];
-	int fd;
 
-	if (!find_mounted(mountpoint, &mounted) || !is_ours(&mounted))
-		return;
-	minor = strchr(mounted.device, ':');
-	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%.16s/abort",
-		 minor ? minor + 1 : "");
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, "1", 1) != 1)
+	if (find_mounted(mountpoint, &mounted) && is_ours(&mounted) &&
+	    !abort_connection(mounted.device))
 		abort_as_root(mountpoint);
-	if (fd >= 0)
-		close(fd);
+}
+
+/*
+ * After its last use the kernel takes a mount apart, but waits first for pages that are
+ * just being dropped (cache.c), which wait for a READ, which a server that is away does
+ * not answer: nobody wants it any more, so it is ended.  A mount that is still in the
+ * tree is not.
+ */
+struct unmounting {
+	const char *mountpoint, *device;
+	int fds[2];
+	pthread_t thread;
+};
+
+enum { UNMOUNT_MS = 3000 };
+
+static bool is_in_tree(const struct unmounting *unmounting)
+{
+	struct mounted mounted;
+
+	return find_mounted(unmounting->mountpoint, &mounted) &&
+	       strcmp(mounted.device, unmounting->device) == 0;
+}
+
+static void *watch_unmounting(void *context)
+{
+	const struct unmounting *unmounting = context;
+	struct pollfd end = { .fd = unmounting->fds[0], .events = POLLIN };
+
+	while (poll(&end, 1, UNMOUNT_MS) == 0)
+		if (!is_in_tree(unmounting))
+			abort_connection(unmounting->device);
+	return NULL;
+}
+
+/* False: it goes on unwatched. */
+static bool unmounting_start(struct unmounting *unmounting)
+{
+	if (pipe2(unmounting->fds, O_CLOEXEC) < 0)
+		return false;
+	if (pthread_create(&unmounting->thread, NULL, watch_unmounting,
+			   unmounting) == 0)
+		return true;
+	close(unmounting->fds[0]);
+	close(unmounting->fds[1]);
+	return false;
+}
+
+static void unmounting_stop(struct unmounting *unmounting)
+{
+	close(unmounting->fds[1]);
+	pthread_join(unmounting->thread, NULL);
+	close(unmounting->fds[0]);
 }
 
 /* Else one wonders why the daemon stays. */
@@ -551,18 +638,24 @@ static void say_elsewhere(const char *mountpoint, const char *device)
 
 int mounting_unmount(const char *mountpoint, bool is_lazy)
 {
+	struct unmounting unmounting = { .mountpoint = mountpoint };
 	char text[HELPER_TEXT_MAX] = "";
 	struct mounted mounted;
+	bool is_watched;
 	int err;
 
 	if (!find_mounted(mountpoint, &mounted) || !is_ours(&mounted)) {
 		complain("%s: no rdmafs is mounted there", mountpoint);
 		return -EINVAL;
 	}
+	unmounting.device = mounted.device;
+	is_watched = unmounting_start(&unmounting);
 	if (geteuid() == 0)
 		err = unmount_as_root(mountpoint, is_lazy, text);
 	else
 		err = unmount_by_helper(mountpoint, is_lazy, text);
+	if (is_watched)
+		unmounting_stop(&unmounting);
 	if (err)
 		complain("can't unmount %s: %s", mountpoint, text);
 	else

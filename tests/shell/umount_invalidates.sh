@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Pages that are to be dropped, for another mount has changed the file, wait for a READ
+# that the server does not answer.  rdmafs umount ends all the same, and SIGTERM to the
+# mount does: nobody uses it any more.
+. "$(dirname "$0")/lib.sh"
+
+need_preload bad_disk
+[ "$(id -u)" -eq 0 ] || skip "needs root to mount without fusermount3"
+
+bad_disk() { # RULE...: none: it is well
+	printf '%s\n' "$@" >"$T/rules"
+}
+has_ended() { # a zombie has
+	local state
+	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
+	[ -z "$state" ] || [[ $state == [ZX] ]]
+}
+# A thread of the daemon waits in the kernel for a page.
+invalidates() {
+	grep -qs 'fuse_reverse_inval_inode' /proc/"$daemon"/task/*/stack
+}
+in_flight_is() {
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'
+	grep -q "in flight $1," <<<"$figures"
+}
+block_invalidation() {
+	local reader looker
+	bad_disk ""
+	mount_at "$M" read_ahead=128
+	has_daemon
+	dd if="$M/file" of=/dev/null bs=4k count=1 status=none
+	bad_disk "read /data/ hang"
+	dd if="$M/file" of=/dev/null bs=4k count=1 skip=1000 status=none &
+	reader=$!
+	PIDS+=("$reader")
+	wait_until "the READ" in_flight_is 1
+	printf changed | dd of="$N/file" conv=notrunc status=none
+	stat "$M/file" >/dev/null &
+	looker=$!
+	PIDS+=("$looker")
+	wait_until "pages to be dropped" invalidates
+	kill -KILL "$reader" "$looker"
+	wait_until "the end of the reader" has_ended "$reader"
+	wait_until "the end of who looks" has_ended "$looker"
+}
+# The kernel must not be left waiting if it fails.
+ends() { # COMMAND...
+	"$@" || { bad_disk ""; fail "did not end: $*"; }
+}
+
+bad_disk ""
+AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
+start_server
+AS_USER=()
+N=$T/other
+mount_at "$N"
+other=$CLIENT_PID
+head -c 8M /dev/urandom >"$N/file"
+M=$T/mnt
+[ -r /proc/self/stack ] || skip "/proc does not show where a thread waits"
+
+block_invalidation
+ends timeout 60 "$RDMAFS" umount "$M"
+! is_mounted "$M" || fail "still mounted"
+wait_for_end "$CLIENT_PID" || fail "the client ended with status $?"
+say "ok: umount"
+
+block_invalidation
+kill -TERM "$CLIENT_PID"
+PATIENCE=600 ends wait_until "the end of the mount" is_gone "$CLIENT_PID"
+wait "$CLIENT_PID" || fail "the client ended with status $?"
+say "ok: SIGTERM"
+
+bad_disk ""
+umount_at "$N" "$other"
+stop_server
