@@ -415,6 +415,7 @@ static int add_networks(struct export_config *export, const char *place,
 			const char *value)
 {
 	char copy[CONFIG_TEXT_MAX + 1], *word, *rest = copy;
+	unsigned int before = export->allow_count;
 
 	snprintf(copy, sizeof(copy), "%s", value);
 	while ((word = strsep(&rest, ", \t"))) {
@@ -430,6 +431,10 @@ static int add_networks(struct export_config *export, const char *place,
 					"2001:db8::/32", export->name, word);
 		export->allow_count++;
 	}
+	/* Without any it would be for everybody. */
+	if (export->allow_count == before)
+		return complain(place, "export '%s' allows no network: leave "
+				"allow out to let all come", export->name);
 	return 0;
 }
 

@@ -4,8 +4,8 @@
  *
  * Operation.  A connection that has not said HELLO costs two small buffers and a
  * deadline.  Their number is bounded; when all are taken, a new one pushes out
- * the oldest: whoever means it says HELLO within a round trip, so silent crowds
- * push out each other.
+ * the oldest that has said nothing, or was refused: whoever means it, and may come,
+ * says HELLO within a round trip, so crowds push out each other.
  *
  * HELLO is checked in this order: the key or, without one, whose it is; export;
  * networks; then the session is made, when nothing runs any more of those that the
@@ -367,6 +367,14 @@ void greet_session_gone(struct server *server)
 
 /* ---- connections -------------------------------------------------------- */
 
+/* Is it for something of ours that it waits?  Who was refused has had his word, or
+ * is kept from it for a wrong key. */
+static bool is_waiting(const struct greeting *greeting)
+{
+	return greeting->has_said_hello &&
+	       greeting->refusal.status == RF_ST_OK;
+}
+
 /* Make room for a new one, on this transport if it is not NULL; false: all are
  * too young to be pushed out. */
 static bool push_out_oldest(struct server *server,
@@ -382,7 +390,7 @@ static bool push_out_oldest(struct server *server,
 		if (now_ns - oldest->since_ns <
 		    (uint64_t)SERVER_IDLE_GREETER_MS * 1000000)
 			return false;
-		if (oldest->has_said_hello ||
+		if (is_waiting(oldest) ||
 		    (transport && oldest->transport != transport))
 			continue;
 		server->figures.pushed_out++;

@@ -271,9 +271,10 @@ Test(server_admission, the_smaller_limit_holds)
 
 struct raw {
 	struct rf_ep *ep;
-	bool is_connected, is_closed, is_rejected;
+	bool is_connected, is_closed, is_rejected, has_sent;
 	int reason;
 	struct rf_hello_accept accept;
+	struct rf_op send, recv;
 };
 
 static void raw_connected(struct rf_ep *ep, const void *hello, size_t size)
@@ -405,6 +406,88 @@ Test(server_admission, a_silent_crowd_stops_nobody)
 	srig_until(&rig, rig.server->greeting_count == 0);
 	sclient_bye(&client);
 	srig_close(&rig);
+}
+
+static void sent(struct rf_op *op, int status)
+{
+	struct raw *raw = rf_container_of(op, struct raw, send);
+
+	(void)status;
+	raw->has_sent = true;
+}
+
+static void received(struct rf_op *op, int status)
+{
+	(void)op;
+	(void)status;
+}
+
+/* With a key that is not the server's; and then it waits, for whatever. */
+static void raw_say_hello(struct raw *raw, struct rf_buf *buf)
+{
+	const struct rf_key key = { .is_set = true };
+	const struct rf_hello hello = {
+		.version = RF_PROTOCOL_VERSION,
+		.limits = client.config.hello.limits,
+		.export = "data",
+	};
+	struct rf_sge sge = { buf->mem, RF_HELLO_SIZE_MAX, rig.mr };
+	const struct rf_recv recv = { &raw->recv, sge };
+	const struct rf_work work = { .code = RF_SEND, .op = &raw->send,
+				      .sge = &sge, .sge_count = 1 };
+	uint8_t proof[RF_PROOF_SIZE];
+
+	raw->send.done = sent;
+	raw->recv.done = received;
+	cr_assert_eq(rf_ep_post_recv(raw->ep, &recv), 0);
+	sge.size = (uint32_t)rf_hello_encode(buf->mem, &hello, &key,
+					     raw->accept.nonce, proof);
+	cr_assert_eq(rf_ep_post(raw->ep, &work, 1), 0);
+	srig_until(&rig, raw->has_sent);
+}
+
+/* They are refused late, and do not close: neither keeps others out. */
+Test(server_admission, a_crowd_with_a_wrong_key_stops_nobody)
+{
+	enum { CROWD = 40 };
+	static struct raw crowd[CROWD];
+	struct rf_buf *buf;
+	struct rf_key key;
+
+	make_key(&key);
+	srig_init(&rig, "iwarp");
+	srig_set(&rig, "key-file", key_path);
+	srig_set(&rig, "greeters", "8");
+	srig_set(&rig, "hello-ms", "60000");
+	srig_start(&rig);
+	sclient_init(&rig, &client, "data");
+	buf = rf_pool_get(rig.pool, RF_HELLO_SIZE_MAX);
+	for (unsigned int i = 0; i < CROWD; i++) {
+		cr_assert_eq(raw_connect(&crowd[i], 1, 1), 0);
+		srig_until(&rig, crowd[i].is_connected || crowd[i].is_closed);
+		if (crowd[i].is_connected)
+			raw_say_hello(&crowd[i], buf);
+	}
+	for (uint64_t start_ns = rf_now_ns(); ; ) {
+		cr_assert_lt(rf_now_ns() - start_ns,
+			     SRIG_PATIENCE_S * UINT64_C(1000000000));
+		sclient_init(&rig, &client, "data");
+		client.config.key = key;
+		sclient_connect(&client);
+		if (client.opened)
+			break;
+		cr_assert_eq(client.err, -EUSERS, "%s", strerror(-client.err));
+	}
+	sclient_bye(&client);
+	for (unsigned int i = 0; i < CROWD; i++)
+		if (!crowd[i].is_closed)
+			rf_ep_close(crowd[i].ep);
+	for (unsigned int i = 0; i < CROWD; i++)
+		srig_until(&rig, crowd[i].is_closed);
+	rf_pool_put(buf);
+	srig_until(&rig, rig.server->greeting_count == 0);
+	srig_close(&rig);
+	unlink(key_path);
 }
 
 Test(server_admission, two_servers_may_not_share_a_store)

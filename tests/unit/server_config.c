@@ -114,6 +114,8 @@ static const struct bad_word {
 	{ "export", "d=/,allow=10.0.0.1/8", "no network" },
 	{ "export", "d=/,allow=10.0.0.0/33", "no network" },
 	{ "export", "d=/,allow=there", "no network" },
+	{ "export", "d=/,allow=", "no network" },
+	{ "export", "d=/,allow=  ", "no network" },
 	{ "export", "a/b=/", "no slash" },
 	{ "reactors", "2", "one reactor" },
 	{ "durability", "some", "normal or strict" },
