@@ -321,6 +321,34 @@ proxy() {
 	equal "$(tail -n 1 "$T/proxy.out")" "ok $*" "the proxy"
 }
 
+# mount_behind_proxy: $M, and the same export on $N, past the proxy; $other is that
+# mount's process.
+mount_behind_proxy() {
+	N=$T/other
+	mount_at "$N"
+	other=$CLIENT_PID
+	start_proxy
+	M=$T/mnt
+	mount_at "$M"
+}
+
+# lose_server: $M is cut off, and knows it.  find_server: it is back.
+mount_has_said() { # WORDS MORE-THAN
+	[ "$(grep -c -- "$1" "$T/mnt.log")" -gt "$2" ]
+}
+lose_server() {
+	local before
+	before=$(grep -c 'lost the server' "$T/mnt.log" || true)
+	proxy cut
+	wait_until "the loss" mount_has_said 'lost the server' "$before"
+}
+find_server() {
+	local before
+	before=$(grep -c 'back at' "$T/mnt.log" || true)
+	proxy pass
+	wait_until "the return" mount_has_said 'back at' "$before"
+}
+
 # Messages of clients, of the server, and cuts at them, since "proxy count": in the
 # array $said.
 said=()
@@ -387,13 +415,19 @@ end_holder() {
 
 # ---- what lies before libc ------------------------------------------------------
 
-# need_preload NAME: sets PRELOAD to that library.
-need_preload() {
+# has_preload NAME: sets PRELOAD to that library.  False: $reason says why it can't
+# be.  need_preload NAME: then the test is skipped.
+has_preload() {
 	PRELOAD=$BUILD/tests/preload/$1.so
-	[ -e "$PRELOAD" ] || skip "$PRELOAD is not built"
+	reason=
+	[ -e "$PRELOAD" ] || reason="$PRELOAD is not built"
 	case $BUILD in
-	*/san-*) skip "a sanitizer wants to be the first library" ;;
+	*/san-*) reason="a sanitizer wants to be the first library" ;;
 	esac
+	[ -z "$reason" ]
+}
+need_preload() {
+	has_preload "$1" || skip "$reason"
 }
 
 # ---- random testers -------------------------------------------------------------

@@ -7,32 +7,16 @@
 
 start_server --opens 2
 PORT=${ADDRESS##*:}
-N=$T/other
-mount_at "$N"
-other=$CLIENT_PID
-start_proxy
-M=$T/mnt
-mount_at "$M"
-losses=0
+mount_behind_proxy
+starts=0
 
-is_lost() {
-	[ "$(grep -c 'lost the server' "$T/mnt.log")" -eq $losses ]
-}
-is_back() { # MOUNT
-	[ "$(grep -c 'back at' "$T/$1.log")" -eq $losses ]
-}
 start_again() {
+	starts=$((starts + 1))
 	kill_server
 	start_server --opens 2 --grace-ms 1 --listen "iwarp://127.0.0.1:$PORT"
 }
-lose() {
-	losses=$((losses + 1))
-	proxy cut
-	wait_until "the loss" is_lost
-}
-find() {
-	proxy pass
-	wait_until "the return" is_back mnt
+is_other_back() {
+	[ "$(grep -c 'back at' "$T/other.log")" -eq $starts ]
 }
 opens_two() {
 	(exec 5<"$M/one" 6<"$M/two") 2>/dev/null
@@ -47,12 +31,12 @@ wait_until "room for two open files" opens_two
 lose_lock() {
 	start_holder a "$M/locked"
 	order a "posix w 0 10" ok
-	lose
+	lose_server
 	start_again
-	wait_until "the other's return" is_back other
+	wait_until "the other's return" is_other_back
 	start_holder b "$N/locked"
 	order b "posix w 0 10 wait" ok
-	find
+	find_server
 	order a "posix r 20 1" EIO
 	equal "$(cat "$M/locked")" text "by another open"
 	end_holder b
@@ -66,10 +50,10 @@ say "ok: closed"
 
 # Closed after the server was started once more.
 lose_lock
-lose
+lose_server
 start_again
-find
-wait_until "the other's return" is_back other
+find_server
+wait_until "the other's return" is_other_back
 order a "posix r 20 1" EIO
 end_holder a
 wait_until "room for two open files again" opens_two
@@ -77,9 +61,9 @@ say "ok: started again, and closed"
 
 # Closed while the server is away.
 lose_lock
-lose
+lose_server
 end_holder a
-find
+find_server
 wait_until "room for two open files again" opens_two
 say "ok: closed meanwhile"
 

@@ -9,14 +9,8 @@
 
 start_server
 PORT=${ADDRESS##*:}
-N=$T/other
-mount_at "$N"
-other=$CLIENT_PID
-start_proxy
+mount_behind_proxy
 PROXY=$ADDRESS
-M=$T/mnt
-mount_at "$M"
-losses=0
 asked=0
 
 # What the server has been asked for; a wait, or a lock.
@@ -27,25 +21,9 @@ server_count() { # FIGURE
 has_asked() { # FIGURE
 	[ "$(server_count "$1")" -gt "$asked" ]
 }
-is_lost() {
-	[ "$(grep -c 'lost the server' "$T/mnt.log")" -ge "$losses" ]
-}
-is_back() {
-	[ "$(grep -c 'back at' "$T/mnt.log")" -ge "$losses" ]
-}
 child=
 child_waits() {
 	grep -qE "^(72|73) " "/proc/$child/syscall"
-}
-
-lose() {
-	losses=$((losses + 1))
-	proxy cut
-	wait_until "the loss" is_lost
-}
-find() {
-	proxy pass
-	wait_until "the return" is_back
 }
 
 # begin_wait KIND RANGE: a child of a asks for it, and the answer does not come.
@@ -55,7 +33,7 @@ begin_wait() {
 	tell a "child $1 w $2"
 	child=$(answer a)
 	wait_until "the server to be asked" has_asked "$3"
-	lose
+	lose_server
 }
 
 # other_has KIND RANGE: b gets it, before long.
@@ -83,7 +61,7 @@ for kind in posix ofd flock; do
 		order a $how ok
 		order a reap $end
 		order b "$kind u ${range/200/50}" ok
-		find
+		find_server
 		other_has $kind "${range/200/50}"
 		[ $how = kill ] || order a kill ok
 
@@ -91,7 +69,7 @@ for kind in posix ofd flock; do
 		begin_wait $kind "$range" granted
 		order a $how ok
 		order a reap $end
-		find
+		find_server
 		other_has $kind "${range/200/50}"
 		[ $how = kill ] || order a kill ok
 
@@ -101,11 +79,11 @@ for kind in posix ofd flock; do
 		tell a "child $kind w $range"
 		child=$(answer a)
 		wait_until "the server to be asked" has_asked waited
-		lose
+		lose_server
 		order a $how ok
 		order a reap $end
 		order b "$kind u ${range/200/50}" ok
-		find
+		find_server
 		other_has $kind "${range/200/50}"
 		[ $how = kill ] || order a kill ok
 
@@ -134,8 +112,7 @@ wait_until "the daemon" has_daemon
 killed=$daemon
 kill -KILL "$killed"
 wait_until "another daemon" is_another "$killed"
-losses=$(($(grep -c 'back at' "$T/mnt.log") + 1))
-find
+find_server
 other_has ofd "0 100"
 order b "ofd w 105 1" EAGAIN
 order b "ofd r 105 1" ok
@@ -149,7 +126,7 @@ order a kill ok
 order a reap killed
 kill_server
 start_server --listen "iwarp://127.0.0.1:$PORT"
-find
+find_server
 other_has ofd "0 100"
 order b "ofd w 105 1" EAGAIN
 order b "ofd r 105 1" ok
@@ -162,13 +139,13 @@ say "ok: a server that is started again"
 start_holder a "$M/exec"
 start_holder b "$N/exec"
 order a "posix w 0 10" ok
-lose
+lose_server
 tell a "exec true"
 wait_for_end "${HOLDER_PID[a]}" || fail "true ended with $?"
 start_holder c "$M/exec"
 tell c "posix w 0 10 wait"
 order b "posix w 0 10" EAGAIN
-find
+find_server
 equal "$(answer c)" ok "who waits on the same mount"
 order c "posix u 0 10" ok
 other_has posix "0 10"
@@ -182,14 +159,12 @@ say "ok: exec"
 umount_at "$M"
 ADDRESS=$PROXY
 mount_at "$M" soft,timeo=2
-losses=$(grep -c 'lost the server' "$T/mnt.log")
 start_holder a "$M/soft"
 start_holder b "$N/soft"
 begin_wait ofd "0 200" granted
 order a reap EIO
 order a kill ok
-losses=$(($(grep -c 'back at' "$T/mnt.log") + 1))
-find
+find_server
 other_has ofd "0 100"
 end_holder a
 end_holder b

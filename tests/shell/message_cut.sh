@@ -14,12 +14,7 @@ SAMPLE=${SAMPLE:-40}
 AGAIN_MAX=6
 
 start_server
-N=$T/other
-mount_at "$N"
-other=$CLIENT_PID
-start_proxy
-M=$T/mnt
-mount_at "$M"
+mount_behind_proxy
 
 folders=0
 # run_once COMMAND: of the proxy; the program runs in a folder of its own.  The

@@ -168,11 +168,7 @@ say "ok: $ends ends, the slowest after $worst_ms ms"
 
 # ---- while a request is read ------------------------------------------------------
 
-PRELOAD=$BUILD/tests/preload/aborted_read.so
-case $BUILD in
-*/san-*) PRELOAD= ;;	# a sanitizer wants to be the first library
-esac
-if [ -e "$PRELOAD" ]; then
+if has_preload aborted_read; then
 	AS_USER=(env "LD_PRELOAD=$PRELOAD")
 	begin
 	AS_USER=()
