@@ -484,6 +484,14 @@ static bool is_lost(const struct call *c)
 	       model_slot_is_nameless(c->slot);
 }
 
+/* A directory that another mount has removed: the kernel asks who may write there
+ * before it finds out (CONSISTENCY.md). */
+static bool is_refused_before(const struct call *c)
+{
+	return site.sides > 1 && c->code == CALL_FMKDIR &&
+	       model_slot_is_nameless(c->slot);
+}
+
 /* The kernel's FUSE checks the owner that it saw last, which another mount may have
  * changed, and asks only if it is told to (CONSISTENCY.md). */
 static void learn_owner(const struct call *c, unsigned int actor,
@@ -545,6 +553,7 @@ static bool act(const struct op *op)
 		return true;
 	if (needs_slot(c.code)) {
 		if (!slots[c.slot].is_open || is_lost(&c) ||
+		    is_refused_before(&c) ||
 		    (is_data(c.code) && !slots[c.slot].is_file))
 			return true;
 		actor = slots[c.slot].actor;
