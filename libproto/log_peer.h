@@ -18,8 +18,9 @@
 
 enum {
 	RF_LOG_PEER_MS = 60 * 1000,
+	/* Some 130 bytes each: 150 kB an hour. */
 	RF_LOG_PEER_LINES = 20,
-	/* 150 kB of text in an hour come from ten of them. */
+	/* 1.5 MB an hour, however many they are. */
 	RF_LOG_PEERS_LINES = 200,
 	/* Addresses known at once; the one that was silent for longest makes room. */
 	RF_LOG_PEERS = 64,
