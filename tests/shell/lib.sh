@@ -72,6 +72,12 @@ show_logs() {
 	done
 }
 
+# A number that we know may be another's by now.
+is_child() { # PID
+	local stat
+	{ stat=$(<"/proc/$1/stat"); } 2>/dev/null && [[ ${stat##*) } == ?" $$ "* ]]
+}
+
 finish() {
 	local status=$? pid mount
 	trap - EXIT
@@ -90,7 +96,7 @@ finish() {
 	done < <(others_below)
 	# All of them first: one may wait for another, in the kernel.
 	for pid in "${PIDS[@]}"; do
-		kill -0 "$pid" && kill -KILL "$pid"
+		is_child "$pid" && kill -KILL "$pid"
 	done 2>/dev/null
 	for pid in "${PIDS[@]}"; do
 		wait "$pid"
