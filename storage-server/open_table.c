@@ -127,7 +127,8 @@ static int grow(struct open_table *table)
 		return -ENOMEM;
 	table->v = v;
 	for (uint32_t i = capacity; i-- > table->capacity; ) {
-		v[i] = (struct open){ .generation = table->first_generation };
+		v[i] = (struct open){ .generation = table->first_generation,
+				      .latest = table->first_generation };
 		list_free(table, i);
 	}
 	table->capacity = capacity;
@@ -145,6 +146,13 @@ static uint32_t id_of(const struct open_table *table, uint32_t index)
 	return (uint32_t)table->v[index].generation << 16 | index;
 }
 
+static void note(struct open *open, uint16_t generation)
+{
+	if (!open->is_known || (int16_t)(generation - open->latest) > 0)
+		open->latest = generation;
+	open->is_known = true;
+}
+
 static void put(struct open_table *table, uint32_t index, uint64_t inode,
 		uint32_t flags, uint16_t generation)
 {
@@ -154,11 +162,14 @@ static void put(struct open_table *table, uint32_t index, uint64_t inode,
 		.inode = inode,
 		.flags = flags,
 		.generation = generation,
+		.latest = open->latest,
+		.is_known = open->is_known,
 		.is_used = true,
 		.is_listed = open->is_listed,
 		.next_free = open->next_free,
 		.first_writer = open->first_writer,
 	};
+	note(open, generation);
 	table->count++;
 	if (flags & RF_OPEN_WRITE)
 		link_writer(table, index);
@@ -177,17 +188,16 @@ int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 			return err;
 		index = take_free(table);
 	}
-	generation = (uint16_t)(table->v[index].generation + 1);
+	generation = (uint16_t)(table->v[index].latest + 1);
 	put(table, index, inode, flags, generation ? generation : 1);
 	*id = id_of(table, index);
 	return 0;
 }
 
-int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
-		       uint32_t flags)
+/* The place of an id of before. */
+static int place_of(struct open_table *table, uint32_t id, struct open **out)
 {
 	uint32_t index = id & 0xffff;
-	struct open *open;
 
 	if (id >> 16 == 0 || index >= table->limit)
 		return -EBADF;
@@ -197,7 +207,29 @@ int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
 		if (err)
 			return err;
 	}
-	open = &table->v[index];
+	*out = &table->v[index];
+	return 0;
+}
+
+int open_table_note(struct open_table *table, uint32_t id)
+{
+	struct open *open;
+	int err = place_of(table, id, &open);
+
+	if (!err)
+		note(open, (uint16_t)(id >> 16));
+	return err;
+}
+
+int open_table_restore(struct open_table *table, uint32_t id, uint64_t inode,
+		       uint32_t flags)
+{
+	uint32_t index = id & 0xffff;
+	struct open *open;
+	int err = place_of(table, id, &open);
+
+	if (err)
+		return err;
 	if (!open->is_used) {
 		put(table, index, inode, flags, (uint16_t)(id >> 16));
 		return 0;

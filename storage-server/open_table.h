@@ -23,12 +23,14 @@ struct open {
 				 * the client may not know of it; else 0 */
 	uint64_t failures_seen;	/* of store_take_failure() */
 	uint16_t generation;
+	uint16_t latest;	/* generation that any open of this place had */
 	uint32_t next_free;
 	uint32_t next_writer, prev_writer;	/* if it is open for writing */
 	uint32_t first_writer;	/* of the chain that begins at this place */
 	bool is_used;
 	bool is_released;	/* goes when users is 0 */
 	bool is_listed;		/* among the free ones, maybe while used */
+	bool is_known;		/* latest is not just where the table begins */
 };
 
 struct open_table {
@@ -37,7 +39,7 @@ struct open_table {
 	uint32_t limit;
 	uint32_t count;
 	uint32_t first_free;
-	uint16_t first_generation;	/* places that were never used are of it */
+	uint16_t first_generation;	/* of places of which nothing is known */
 };
 
 void open_table_init(struct open_table *table, uint32_t limit);
@@ -52,7 +54,12 @@ void open_table_fini(struct open_table *table);
 int open_table_add(struct open_table *table, uint64_t inode, uint32_t flags,
 	      uint32_t *id);
 /*
- * The same under the id that it had in a table before this one.  0 also if it
+ * An open had this id in a table before this one: none will have it again, nor one
+ * that was before it at its place.  Errors as of open_table_restore().
+ */
+int open_table_note(struct open_table *table, uint32_t id);
+/*
+ * As open_table_add() under the id that it had in a table before this one.  0 also if it
  * is there already.  -EBADF: no such id, or another open has its place; else as
  * open_table_add().
  */

@@ -141,12 +141,39 @@ static void for_each_open(struct session *session, bool is_released)
 	}
 }
 
-/* Once, when the server that made them is gone. */
-static void restore_opens(struct session *session)
+/*
+ * No new open may have an id of before, of which a kept answer speaks: not of one
+ * that is not there any more, either.
+ */
+static int note_ids(struct session *session)
 {
+	for (unsigned int slot = 0; slot < slot_count(session); slot++) {
+		struct reply_record record;
+
+		if (find_record(session, slot, &record))
+			continue;
+		for (unsigned int i = 0; i < record.open_count; i++) {
+			int err = open_table_note(&session->opens,
+						  record.opens[i].open);
+
+			if (err == -ENOMEM)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/* Once, when the server that made them is gone. */
+static int restore_opens(struct session *session)
+{
+	int err = note_ids(session);
+
+	if (err)
+		return err;
 	for_each_open(session, false);
 	/* What another answer has released since, the client may reclaim. */
 	for_each_open(session, true);
+	return 0;
 }
 
 static void settle_open(struct session *session, uint16_t slot,
@@ -455,6 +482,7 @@ static int load(const struct client_record *record, void *context)
 	struct server *server = context;
 	const struct export *export = export_of(server, record);
 	struct session *session;
+	int err;
 
 	if (!export)
 		return drop(server, record, "its export is not served any "
@@ -474,9 +502,9 @@ static int load(const struct client_record *record, void *context)
 		  sizeof(session->opens.first_generation));
 	server->session_count++;
 	rf_list_push(&server->sessions, &session->link);
-	restore_opens(session);
+	err = restore_opens(session);
 	session_start_lease(session);
-	return 0;
+	return err;
 }
 
 int sessions_load(struct server *server)

@@ -628,6 +628,44 @@ SCENARIO(of_two_kept_answers_for_one_place_the_later_counts)
 }
 
 /*
+ * What is kept of a place may be older than its last open, of which only the RELEASE
+ * is known: the next open is none of these.
+ */
+SCENARIO(no_open_has_the_id_of_one_before_the_restart)
+{
+	uint32_t first, second, third;
+	rf_handle_t handle;
+	uint64_t tag;
+
+	begin_raw(scheme);
+	handle = make("a", RW, 1, 1, &first, NULL);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 1, &handle, OP_RELEASE(first)),
+		     RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 2, 2, ROOT, OP_MKDIR("d")), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 3, 1, &handle, OP_OPEN(RW)), RF_ST_OK);
+	second = raws.results[1].open.open;
+	cr_assert_eq(second & 0xffff, first & 0xffff);
+	cr_assert_eq(RAWS_RUN(&raws, 3, 2, ROOT, OP_MKDIR("e")), RF_ST_OK);
+	cr_assert_eq(RAWS_RUN(&raws, 4, 1, &handle, OP_RELEASE(second)),
+		     RF_ST_OK);
+	come_back(RESTART);
+	reclaim_done(1);
+	cr_assert_eq(RAWS_RUN(&raws, 5, 1, &handle, OP_OPEN(RW)), RF_ST_OK);
+	third = raws.results[1].open.open;
+	tag = raws.results[1].open.tag;
+	cr_assert_eq(third & 0xffff, first & 0xffff);
+	cr_expect_neq(third, second);
+	cr_assert_eq(RAWS_RUN(&raws, 5, 2, ROOT, OP_MKDIR("f")), RF_ST_OK);
+	/* Else the answer that released the second one speaks of this one. */
+	come_back(RESTART);
+	reclaim(&handle, third, RW, tag, 2, RF_ST_OK);
+	reclaim_done(3);
+	cr_assert_eq(RAWS_RUN(&raws, 5, 3, &handle,
+			      OP_WRITE(third, 0, 0, "alive", 5)), RF_ST_OK);
+	end_raw();
+}
+
+/*
  * The client has had neither the answer that released the first nor the one that
  * gave its place to the second, so it reclaims the first.
  */
