@@ -52,6 +52,7 @@ static bool is_waiting(const struct request *r)
 	case REQUEST_SLOTS:
 	case REQUEST_LOCKS:
 	case REQUEST_CALLING:
+	case REQUEST_QUEUED:
 	case REQUEST_PULLING:
 	case REQUEST_PARTS:
 	case REQUEST_PAUSED:
@@ -99,6 +100,14 @@ void patience_call(struct request *r, const struct rf_args *args,
 	}
 }
 
+static void give_up(struct request *r)
+{
+	r->fs->stats.given_up++;
+	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
+		interrupt_cancel(r);
+	request_abandon(r, -EIO);
+}
+
 static void check_request(struct request *r)
 {
 	struct fs *fs = r->fs;
@@ -112,8 +121,7 @@ static void check_request(struct request *r)
 		request_abandon(r, 0);
 	} else if (fs->options.is_soft &&
 		   ms_since(fs, r->read_ns) >= fs->options.timeo_ms) {
-		fs->stats.given_up++;
-		request_abandon(r, -EIO);
+		give_up(r);
 	} else if (r->was_killed && !fs->is_away &&
 		   ms_since(fs, r->killed_ns) >= KILLED_MS) {
 		rf_client_drop(fs->client, -ETIMEDOUT, "a killed process waits "

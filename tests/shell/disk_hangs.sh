@@ -40,7 +40,7 @@ kill_and_see() { # PID...
 
 bad_disk ""
 AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
-start_server
+start_server --staging 4M
 AS_USER=()
 M=$T/mnt
 mount_at "$M"
@@ -100,6 +100,35 @@ start_holder b "$M/locked"
 order b "posix w 0 10 wait" ok
 end_holder b
 say "ok: who syncs"
+
+# ---- softly ---------------------------------------------------------------------------
+
+# Also who was told that he must wait (QUEUED): the server has no memory left.
+soft=40
+for ((i = 0; i < soft; i++)); do
+	head -c 1M /dev/zero >"$M/large.$i"
+done
+hard=$CLIENT_PID
+mount_at "$T/soft" soft,timeo=3
+bad_disk "read /data/ hang"
+crowd=()
+for ((i = 0; i < soft; i++)); do
+	cat "$T/soft/large.$i" >/dev/null 2>"$T/said.$i" &
+	crowd+=($!)
+done
+PIDS+=("${crowd[@]}")
+for ((i = 0; i < soft; i++)); do
+	status=0
+	wait_for_end "${crowd[$i]}" || status=$?
+	equal $status 1 "status of reader $i on a soft mount"
+	grep -q "Input/output error" "$T/said.$i" ||
+		fail "reader $i said: $(cat "$T/said.$i")"
+done
+bad_disk ""
+cmp "$T/file.0" "$T/soft/file.0"
+umount_at "$T/soft" "$CLIENT_PID"
+CLIENT_PID=$hard
+say "ok: softly"
 
 # ---- umount ---------------------------------------------------------------------------
 
