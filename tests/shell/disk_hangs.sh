@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The disk of a server hangs, and the server is there: hundreds of programs wait for
 # it to read, or to sync, with all requests that a mount has.  df, stat and umount
-# answer, whoever is killed ends, and when the disk goes on each is served.
+# answer, whoever is killed ends, and when the disk goes on each is served; a soft
+# mount gives up.
 . "$(dirname "$0")/lib.sh"
 
 need_preload bad_disk
