@@ -30,7 +30,7 @@ static void open_standard_files(void)
 }
 
 /* Root may lift them, everybody else as far as the hard limit. */
-static void lift_limit(int resource)
+static void lift_limit(unsigned int resource)
 {
 	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
 	struct rlimit limit;

@@ -88,10 +88,13 @@ static void note_change(struct object *object)
 	atomic_store(&object->is_dirty, true);
 }
 
+enum { EXTENTS = 16 };
+
 /* Extents of a file, as the file system tells them. */
-struct extent_map {
+union extent_map {
 	struct fiemap head;
-	struct fiemap_extent extents[16];
+	uint8_t room[sizeof(struct fiemap) +
+		     EXTENTS * sizeof(struct fiemap_extent)];
 };
 
 /*
@@ -101,16 +104,16 @@ struct extent_map {
  */
 static int find_blocks(int fd, uint64_t offset, uint64_t size, uint64_t *out)
 {
-	struct extent_map map = {
-		.head = { .fm_start = offset, .fm_length = size,
-			  .fm_extent_count = RF_ARRAY_SIZE(map.extents) },
-	};
+	union extent_map map = { .room = { 0 } };
 
+	map.head.fm_start = offset;
+	map.head.fm_length = size;
+	map.head.fm_extent_count = EXTENTS;
 	if (ioctl(fd, FS_IOC_FIEMAP, &map))
 		return -errno;
 	*out = offset;
 	for (unsigned int i = 0; i < map.head.fm_mapped_extents; i++) {
-		const struct fiemap_extent *extent = &map.extents[i];
+		const struct fiemap_extent *extent = &map.head.fm_extents[i];
 
 		if (extent->fe_logical > *out ||
 		    (extent->fe_flags & FIEMAP_EXTENT_SHARED))

@@ -107,7 +107,7 @@ answers() {
 for setting in "${settings[@]}"; do
 	set_up "$setting"
 	"${before[@]}" "$RDMAFSD" --store "$T/store" --export data=data \
-		--listen "$ADDRESS" 2>"$T/server.log" &
+		--listen "$ADDRESS" >"$T/server.out.log" 2>"$T/server.log" &
 	SERVER_PID=$!
 	PIDS+=("$SERVER_PID")
 	wait_until "the server to answer ($setting)" answers
@@ -139,7 +139,7 @@ limit 0
 refused "$RDMAFSD" --store "$T/store" --export data=data --listen "$ADDRESS"
 limit $((400 << 10))
 "${before[@]}" "$RDMAFSD" --store "$T/store" --export data=data \
-	--listen "$ADDRESS" 2>"$T/server.log" &
+	--listen "$ADDRESS" >"$T/server.out.log" 2>"$T/server.log" &
 SERVER_PID=$!
 PIDS+=("$SERVER_PID")
 wait_until "the server to answer" answers

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Pages that are to be dropped, for another mount has changed the file, wait for a READ
 # that the server does not answer.  rdmafs umount ends all the same, and SIGTERM to the
-# mount does: nobody uses it any more.
+# mount does: nobody uses it any more.  If the mount dies, who uses it waits for that page,
+# too, until rdmafs umount -f ends it.
 . "$(dirname "$0")/lib.sh"
 
 need_preload bad_disk
@@ -24,11 +25,10 @@ in_flight_is() {
 	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'
 	grep -q "in flight $1," <<<"$figures"
 }
-block_invalidation() {
-	local reader looker
+block_invalidation() { # [OPTIONS]
 	bad_disk ""
-	mount_at "$M" read_ahead=128
-	has_daemon
+	mount_at "$M" "read_ahead=128${1:+,$1}"
+	has_daemon || daemon=$CLIENT_PID
 	dd if="$M/file" of=/dev/null bs=4k count=1 status=none
 	bad_disk "read /data/ hang"
 	dd if="$M/file" of=/dev/null bs=4k count=1 skip=1000 status=none &
@@ -40,6 +40,8 @@ block_invalidation() {
 	looker=$!
 	PIDS+=("$looker")
 	wait_until "pages to be dropped" invalidates
+}
+let_nobody_use_it() {
 	kill -KILL "$reader" "$looker"
 	wait_until "the end of the reader" has_ended "$reader"
 	wait_until "the end of who looks" has_ended "$looker"
@@ -61,16 +63,34 @@ M=$T/mnt
 [ -r /proc/self/stack ] || skip "/proc does not show where a thread waits"
 
 block_invalidation
+let_nobody_use_it
 ends timeout 60 "$RDMAFS" umount "$M"
 ! is_mounted "$M" || fail "still mounted"
 wait_for_end "$CLIENT_PID" || fail "the client ended with status $?"
 say "ok: umount"
 
 block_invalidation
+let_nobody_use_it
 kill -TERM "$CLIENT_PID"
 PATIENCE=600 ends wait_until "the end of the mount" is_gone "$CLIENT_PID"
 wait "$CLIENT_PID" || fail "the client ended with status $?"
 say "ok: SIGTERM"
+
+# What is left of the daemon has the connection open, and waits in the kernel.
+dies() { # PID...
+	kill -KILL "$@"
+	timeout 60 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed: $?"
+	wait_until "the end of the reader" has_ended "$reader"
+	wait_until "the end of who looks" has_ended "$looker"
+	wait_until "the end of the client" is_gone "$1"
+	! is_mounted "$M" || fail "still mounted"
+}
+block_invalidation nosupervisor
+dies "$CLIENT_PID"
+say "ok: no supervisor"
+block_invalidation
+dies "$CLIENT_PID" "$daemon"
+say "ok: supervisor and daemon"
 
 bad_disk ""
 umount_at "$N" "$other"
