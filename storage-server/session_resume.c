@@ -120,7 +120,7 @@ static void drop_provisional(struct session *session, uint32_t id)
 		session_release(session, id);
 }
 
-static void for_each_open(struct session *session, bool is_released)
+static int for_each_open(struct session *session, bool is_released)
 {
 	for (unsigned int slot = 0; slot < slot_count(session); slot++) {
 		struct reply_record record;
@@ -132,32 +132,15 @@ static void for_each_open(struct session *session, bool is_released)
 
 			if (open->is_released != is_released)
 				continue;
+			/* No new one may have its id, also if it is gone. */
+			if (open_table_note(&session->opens, open->open) ==
+			    -ENOMEM)
+				return -ENOMEM;
 			if (is_released)
 				drop_provisional(session, open->open);
 			else
 				make_provisional(session, (uint16_t)slot,
 						 open);
-		}
-	}
-}
-
-/*
- * No new open may have an id of before, of which a kept answer speaks: not of one
- * that is not there any more, either.
- */
-static int note_ids(struct session *session)
-{
-	for (unsigned int slot = 0; slot < slot_count(session); slot++) {
-		struct reply_record record;
-
-		if (find_record(session, slot, &record))
-			continue;
-		for (unsigned int i = 0; i < record.open_count; i++) {
-			int err = open_table_note(&session->opens,
-						  record.opens[i].open);
-
-			if (err == -ENOMEM)
-				return err;
 		}
 	}
 	return 0;
@@ -166,14 +149,10 @@ static int note_ids(struct session *session)
 /* Once, when the server that made them is gone. */
 static int restore_opens(struct session *session)
 {
-	int err = note_ids(session);
+	int err = for_each_open(session, false);
 
-	if (err)
-		return err;
-	for_each_open(session, false);
 	/* What another answer has released since, the client may reclaim. */
-	for_each_open(session, true);
-	return 0;
+	return err ? err : for_each_open(session, true);
 }
 
 static void settle_open(struct session *session, uint16_t slot,
