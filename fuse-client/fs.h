@@ -845,7 +845,7 @@ void interrupts_check(struct fs *fs, bool all);
 bool interrupt_is_dying(pid_t thread);
 /* True if it is a CANCEL: of a ticket that ends with its connection. */
 bool interrupt_is_cancel(const struct request *r);
-/* Ask the server to end what it has QUEUED. */
+/* Ask the server, once, to end r if it has QUEUED it. */
 void interrupt_cancel(struct request *r);
 
 /* ---- lock_wait.c --------------------------------------------------------- */

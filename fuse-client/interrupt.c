@@ -72,8 +72,11 @@ static void cancel_answered(struct request *r, struct rf_dec *reply)
 void interrupt_cancel(struct request *r)
 {
 	struct rf_args args = { .code = RF_OP_CANCEL };
-	struct request *spare = request_spare(r->fs);
+	struct request *spare;
 
+	if (r->state != REQUEST_QUEUED || r->was_cancelled)
+		return;
+	spare = request_spare(r->fs);
 	if (!spare)
 		return;
 	r->was_cancelled = true;
@@ -121,8 +124,7 @@ static void end_if_dying(struct request *r)
 		return;
 	if (request_take_back(r, -EINTR))
 		return;
-	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
-		interrupt_cancel(r);
+	interrupt_cancel(r);
 	if (!must_be_over(r)) {
 		request_abandon(r, -EINTR);
 	} else if (!r->was_killed) {

@@ -603,7 +603,6 @@ void lock_waits_lose(struct fs *fs)
 		lock_wait_settle(wait, -EIO);
 	orphans_forget(fs);
 	/* BYE waits for all that is in flight. */
-	if (fs->lock_poll && fs->lock_poll->state == REQUEST_QUEUED &&
-	    fs->is_leaving)
+	if (fs->lock_poll && fs->is_leaving)
 		interrupt_cancel(fs->lock_poll);
 }

@@ -103,8 +103,7 @@ void patience_call(struct request *r, const struct rf_args *args,
 static void give_up(struct request *r)
 {
 	r->fs->stats.given_up++;
-	if (r->state == REQUEST_QUEUED && !r->was_cancelled)
-		interrupt_cancel(r);
+	interrupt_cancel(r);
 	request_abandon(r, -EIO);
 }
 
