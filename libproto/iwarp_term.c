@@ -113,8 +113,8 @@ static void log_end(const struct iw_ep *ep, const char *who,
 	}
 	rf_log_peer(RF_LOG_WARN, (const struct sockaddr *)&peer,
 		    "iwarp: connection with %s port %u ended: %s: %s "
-	       "(Terminate %04x)", host, port, who, error_text(error),
-	       (unsigned int)error);
+		    "(Terminate %04x)", host, port, who, error_text(error),
+		    (unsigned int)error);
 }
 
 /* Returns the size of the payload. */
