@@ -10,18 +10,6 @@ start_server
 M=$T/mnt
 mkdir "$M"
 
-supervisors() {
-	local dir
-	for dir in /proc/[0-9]*; do
-		[ "$(readlink "$dir/exe" 2>/dev/null)" = "$RDMAFS" ] || continue
-		[ "$(cat "$dir/comm")" = rdmafs-super ] || continue
-		tr '\0' '\n' <"$dir/cmdline" | grep -qxF "$M" || continue
-		printf '%s\n' "${dir#/proc/}"
-	done
-}
-is_ended() { # PID; its parent is init, which may not collect it at once
-	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
-}
 
 # If it kept stdout or stderr, this would wait for ever.
 exec 9>"$T/lock"
@@ -32,7 +20,7 @@ flock -n "$T/lock" true || fail "a lock of who mounted is still held"
 equal "$said" "info connected to ${ADDRESS#*//} over iwarp" \
 	"what a mount that works says"
 stat -f "$M" >/dev/null
-supervisor=$(supervisors)
+supervisor=$(supervisors_of "$M")
 equal "$(wc -w <<<"$supervisor")" 1 "supervisors"
 for pid in "$supervisor" "$(daemon_of "$supervisor")"; do
 	equal "$(readlink "/proc/$pid/cwd")" / "working directory"
@@ -45,24 +33,24 @@ equal "$(cat "$bdi")" 2048 "read-ahead"
 must_fail 1 'mounted there already' "$RDMAFS" mount "$ADDRESS/data" "$M"
 printf text >"$M/file"
 "$RDMAFS" umount "$M"
-wait_until "the end of the daemon" is_ended "$pid"
-wait_until "the end of the supervisor" is_ended "$supervisor"
+wait_until "the end of the daemon" has_ended "$pid"
+wait_until "the end of the supervisor" has_ended "$supervisor"
 
 # A signal unmounts, in order: to the supervisor, or to the daemon.
 for signal in TERM INT; do
 	"$RDMAFS" mount "$ADDRESS/data" "$M" -o read_ahead=512
-	pid=$(supervisors)
+	pid=$(supervisors_of "$M")
 	[ $signal = TERM ] || pid=$(daemon_of "$pid")
 	equal "$(cat "$bdi")" 512 "read-ahead"
 	equal "$(cat "$M/file")" text "bytes"
 	kill -$signal "$pid"
-	wait_until "the end of the daemon" is_ended "$pid"
+	wait_until "the end of the daemon" has_ended "$pid"
 	! is_mounted "$M" || fail "still mounted after SIG$signal"
 done
 
 # Whatever it was told to ignore by who started it.
 env --ignore-signal=CHLD "$RDMAFS" mount "$ADDRESS/data" "$M"
-pid=$(supervisors)
+pid=$(supervisors_of "$M")
 killed=$(daemon_of "$pid")
 is_followed() {
 	local next
@@ -73,18 +61,18 @@ kill -KILL "$killed"
 wait_until "another daemon" is_followed
 equal "$(timeout 60 cat "$M/file")" text "bytes after a death"
 "$RDMAFS" umount "$M"
-wait_until "the end of the supervisor" is_ended "$pid"
+wait_until "the end of the supervisor" has_ended "$pid"
 
 # In use: refused, then taken away lazily; the daemon stays until it is free.
 "$RDMAFS" mount "$ADDRESS/data" "$M"
-pid=$(supervisors)
+pid=$(supervisors_of "$M")
 exec 3<"$M/file"
 must_fail 1 'in use' "$RDMAFS" umount "$M"
 "$RDMAFS" umount -l "$M"
 ! is_mounted "$M" || fail "still mounted after umount -l"
 equal "$(cat <&3)" text "bytes of a file that was open"
 exec 3<&-
-wait_until "the end of the daemon" is_ended "$pid"
+wait_until "the end of the daemon" has_ended "$pid"
 must_fail 1 'no rdmafs is mounted' "$RDMAFS" umount "$M"
 
 # A symbolic link stands for what it leads to.

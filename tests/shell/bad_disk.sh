@@ -7,16 +7,10 @@
 
 need_preload bad_disk
 
-bad_disk() { # RULE...: none: it is well
-	printf '%s\n' "$@" >"$T/rules"
-}
 errors_in_log() {
 	grep -c '^error' "$T/server.log" || true
 }
-bad_disk ""
-AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
-start_server
-AS_USER=()
+serve_from_bad_disk
 LISTEN=$ADDRESS
 M=$T/mnt
 mount_at "$M"

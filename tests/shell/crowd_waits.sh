@@ -16,24 +16,6 @@ printf text >"$M/file"
 head -c 1M /dev/urandom >"$T/block"
 stat -f "$M" >/dev/null
 
-has_ended() { # a zombie has
-	local state
-	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
-	[ -z "$state" ] || [[ $state == [ZX] ]]
-}
-# So many wait, of whom 128 have a request.
-crowd_is() {
-	local room
-	ask_figures "$CLIENT_PID" "$T/mnt.log" 'wait for room'
-	room=$(sed -n 's/.*wait for room \([0-9]*\) .*/\1/p' <<<"$figures")
-	[ "${room:-0}" -ge $(($1 - 128)) ]
-}
-looks_answer() {
-	timeout 30 df "$M" >"$T/df" || fail "df failed or hung: $?"
-	grep -q "$M" "$T/df"
-	timeout 30 stat -c %F "$M" >"$T/stat" || fail "stat hung"
-	equal "$(cat "$T/stat")" directory "the root"
-}
 is_lost() {
 	[ "$(grep -c 'lost the server' "$T/mnt.log")" -ge "$1" ]
 }
@@ -45,13 +27,6 @@ start_readers() {
 		crowd+=($!)
 	done
 	PIDS+=("${crowd[@]}")
-}
-kill_and_see() { # PID...
-	local pid
-	kill -KILL "$@"
-	for pid; do
-		wait_until "the end of killed process $pid" has_ended "$pid"
-	done
 }
 
 fds=()
@@ -122,13 +97,11 @@ wait_until "the loss" is_lost $((losses + 1))
 crowd=()
 start_readers
 wait_until "the crowd" crowd_is "$readers"
-timeout 30 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed or hung: $?"
+umount_by_force
 for pid in "${crowd[@]}"; do
 	wait_until "the end of a reader" has_ended "$pid"
 done
-status=0
-wait_for_end "$CLIENT_PID" || status=$?
-[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+wait_for_client
 say "ok: unmounted by force"
 
 # ---- softly ---------------------------------------------------------------------------------

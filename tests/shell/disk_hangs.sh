@@ -10,39 +10,8 @@ need_preload bad_disk
 
 waiters=${SMALL:+160}
 waiters=${waiters:-300}
-bad_disk() { # RULE...: none: it is well
-	printf '%s\n' "$@" >"$T/rules"
-}
-has_ended() { # a zombie has
-	local state
-	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
-	[ -z "$state" ] || [[ $state == [ZX] ]]
-}
-# So many wait, of whom 128 have a request.
-crowd_is() {
-	local room
-	ask_figures "$CLIENT_PID" "$T/mnt.log" 'wait for room'
-	room=$(sed -n 's/.*wait for room \([0-9]*\) .*/\1/p' <<<"$figures")
-	[ "${room:-0}" -ge $(($1 - 128)) ]
-}
-looks_answer() {
-	timeout 30 df "$M" >"$T/df" || fail "df failed or hung: $?"
-	grep -q "$M" "$T/df"
-	timeout 30 stat -c %F "$M" >"$T/stat" || fail "stat hung"
-	equal "$(cat "$T/stat")" directory "the root"
-}
-kill_and_see() { # PID...
-	local pid
-	kill -KILL "$@"
-	for pid; do
-		wait_until "the end of killed process $pid" has_ended "$pid"
-	done
-}
 
-bad_disk ""
-AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
-start_server --staging 4M
-AS_USER=()
+serve_from_bad_disk --staging 4M
 M=$T/mnt
 mount_at "$M"
 for ((i = 0; i < waiters; i++)); do
@@ -142,13 +111,11 @@ for ((i = 0; i < waiters; i++)); do
 done
 PIDS+=("${crowd[@]}")
 wait_until "the crowd" crowd_is "$waiters"
-timeout 30 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed or hung: $?"
+umount_by_force
 for pid in "${crowd[@]}"; do
 	wait_until "the end of a writer" has_ended "$pid"
 done
-status=0
-wait_for_end "$CLIENT_PID" || status=$?
-[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+wait_for_client
 bad_disk ""
 stop_server
 say "ok: unmounted by force"

@@ -13,18 +13,6 @@ M=$T/mnt
 mkdir "$M"
 head -c 2M /dev/urandom >"$T/data"
 
-supervisor_of() { # MOUNT
-	local dir
-	for dir in /proc/[0-9]*; do
-		[ "$(readlink "$dir/exe" 2>/dev/null)" = "$RDMAFS" ] || continue
-		[ "$(cat "$dir/comm")" = rdmafs-super ] || continue
-		tr '\0' '\n' <"$dir/cmdline" | grep -qxF "$1" || continue
-		printf '%s\n' "${dir#/proc/}"
-	done
-}
-is_ended() { # PID; its parent is init, which may not collect it at once
-	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
-}
 limit_of() { # PID NAME
 	sed -n "s/^$2  *\([^ ]*\) .*/\1/p" "/proc/$1/limits"
 }
@@ -67,7 +55,7 @@ for setting in "${settings[@]}"; do
 	set_up "$setting"
 	timeout 60 "${before[@]}" "$RDMAFS" mount "$ADDRESS/data" "$M" ||
 		fail "$setting: the mount ended with status $?"
-	CLIENT_PID=$(supervisor_of "$M")
+	CLIENT_PID=$(supervisors_of "$M")
 	has_daemon
 	is_not_limited "$daemon"
 	has_three "$CLIENT_PID"
@@ -79,7 +67,7 @@ for setting in "${settings[@]}"; do
 	timeout 60 cmp "$T/data" "$M/data" || fail "$setting: other bytes"
 	is_not_limited "$daemon"
 	kill -TERM "$CLIENT_PID"
-	wait_until "the end of the mount ($setting)" is_ended "$CLIENT_PID"
+	wait_until "the end of the mount ($setting)" has_ended "$CLIENT_PID"
 	! is_mounted "$M" || fail "$setting: still mounted"
 	say "ok: a mount after $setting"
 done

@@ -7,15 +7,6 @@
 
 serve_and_mount
 
-state_of() { # PID
-	sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1
-}
-is_stopped() {
-	[ "$(state_of "$1")" = T ]
-}
-has_ended() { # a zombie has
-	! kill -0 "$1" 2>/dev/null || [[ $(state_of "$1") == [ZX] ]]
-}
 # The requests that the client has in flight.
 in_flight() {
 	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'

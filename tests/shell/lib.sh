@@ -145,10 +145,32 @@ ask_figures() {
 	wait_until "figures in ${2##*/}" have_come "$@"
 }
 
+state_of() { # PID
+	sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1
+}
+is_stopped() { # PID
+	[ "$(state_of "$1")" = T ]
+}
+# A zombie has: its parent may not collect it at once.
+has_ended() { # PID
+	local state
+	state=$(state_of "$1")
+	[ -z "$state" ] || [[ $state == [ZX] ]]
+}
+
 # wait_for_end PID: its exit status, if it ends in time.
 wait_for_end() {
 	wait_until "the end of process $1" is_gone "$1"
 	wait "$1"
+}
+
+# kill_and_see PID...: each ends by that.
+kill_and_see() {
+	local pid
+	kill -KILL "$@"
+	for pid; do
+		wait_until "the end of killed process $pid" has_ended "$pid"
+	done
 }
 
 # ---- server ------------------------------------------------------------------
@@ -255,6 +277,18 @@ daemon_of() {
 	tr -d ' ' <"/proc/$1/task/$1/children"
 }
 
+# supervisors_of DIR: a line for each process that looks after the mount there, by
+# whomever it was started.
+supervisors_of() {
+	local dir
+	for dir in /proc/[0-9]*; do
+		[ "$(readlink "$dir/exe" 2>/dev/null)" = "$RDMAFS" ] || continue
+		[ "$(cat "$dir/comm")" = rdmafs-super ] || continue
+		tr '\0' '\n' <"$dir/cmdline" | grep -qxF "$1" || continue
+		printf '%s\n' "${dir#/proc/}"
+	done
+}
+
 # Of the mount that was made last: in $daemon, once there is one; between two
 # daemons there is none.
 daemon=
@@ -287,6 +321,33 @@ mount_two() {
 umount_two() {
 	umount_at "$A" "$pid_a"
 	umount_at "$B" "$pid_b"
+}
+
+umount_by_force() { # of $M
+	timeout 30 "$RDMAFS" umount -f -l "$M" ||
+		fail "umount -f failed or hung: $?"
+}
+# The mount that was made last ends, with whatever status.
+wait_for_client() {
+	local status=0
+	wait_for_end "$CLIENT_PID" || status=$?
+	[ $status -lt 128 ] ||
+		fail "the client was ended by signal $((status - 128))"
+}
+
+# What looks at all mounts, as df does, is answered of $M.
+looks_answer() {
+	timeout 30 df "$M" >"$T/df" || fail "df failed or hung: $?"
+	grep -q "$M" "$T/df"
+	timeout 30 stat -c %F "$M" >"$T/stat" || fail "stat hung"
+	equal "$(cat "$T/stat")" directory "the root"
+}
+# crowd_is COUNT: so many wait for $M, of whom 128 have a request.
+crowd_is() {
+	local room
+	ask_figures "$CLIENT_PID" "$T/mnt.log" 'wait for room'
+	room=$(sed -n 's/.*wait for room \([0-9]*\) .*/\1/p' <<<"$figures")
+	[ "${room:-0}" -ge $(($1 - 128)) ]
 }
 
 # A server, and the mount $M.
@@ -434,6 +495,18 @@ has_preload() {
 }
 need_preload() {
 	has_preload "$1" || skip "$reason"
+}
+
+# bad_disk RULE...: of the server's disk from now on (preload/bad_disk.h); none: it
+# is well.  serve_from_bad_disk [OPTION...]: a server whose disk that is.
+bad_disk() {
+	printf '%s\n' "$@" >"$T/rules"
+}
+serve_from_bad_disk() {
+	bad_disk ""
+	AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
+	start_server "$@"
+	AS_USER=()
 }
 
 # ---- random testers -------------------------------------------------------------

@@ -7,14 +7,6 @@
 serve_and_mount
 LISTEN=$ADDRESS
 
-has_ended() { # a zombie has
-	local state
-	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
-	[ -z "$state" ] || [[ $state == [ZX] ]]
-}
-is_stopped() {
-	[ "$(sed 's/.*) //' "/proc/$1/stat" | cut -c1)" = T ]
-}
 has_in_flight() {
 	ask_figures "$CLIENT_PID" "$T/mnt.log" 'in flight'
 	grep -q "in flight $1," <<<"$figures"
@@ -63,8 +55,7 @@ waiting+=($!)
 PIDS+=("${waiting[@]}")
 wait_until "those who wait" has_in_flight 5
 ! has_ended "$writer" || fail "the writer ended by itself"
-kill -KILL "$writer"
-wait_until "the end of the killed writer" has_ended "$writer"
+kill_and_see "$writer"
 for pid in "${waiting[@]}"; do
 	! has_ended "$pid" || fail "process $pid did not wait"
 done
@@ -127,15 +118,13 @@ cat "$M/file" >/dev/null 2>"$T/stderr" &
 reader=$!
 PIDS+=("$reader")
 wait_until "a reader that waits" has_in_flight 1
-timeout 30 "$RDMAFS" umount -f -l "$M" || fail "umount -f failed or hung: $?"
+umount_by_force
 status=0
 wait_for_end "$reader" || status=$?
 equal $status 1 "status of the reader"
 grep -qi 'abort\|not connected\|input/output' "$T/stderr" ||
 	fail "the reader said: $(cat "$T/stderr")"
-status=0
-wait_for_end "$CLIENT_PID" || status=$?
-[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+wait_for_client
 say "ok: by force"
 
 # SIGTERM of the mount program, as at shutdown.
@@ -143,8 +132,6 @@ start_again
 mount_at "$M"
 kill_server
 kill -TERM "$CLIENT_PID"
-status=0
-wait_for_end "$CLIENT_PID" || status=$?
-[ $status -lt 128 ] || fail "the client was ended by signal $((status - 128))"
+wait_for_client
 ! is_mounted "$M" || fail "still mounted"
 say "ok: by SIGTERM"

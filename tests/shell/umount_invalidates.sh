@@ -9,14 +9,6 @@
 need_preload bad_disk
 [ "$(id -u)" -eq 0 ] || skip "needs root to mount without fusermount3"
 
-bad_disk() { # RULE...: none: it is well
-	printf '%s\n' "$@" >"$T/rules"
-}
-has_ended() { # a zombie has
-	local state
-	state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
-	[ -z "$state" ] || [[ $state == [ZX] ]]
-}
 # A thread of the daemon waits in the kernel for a page.
 invalidates() {
 	grep -qs 'fuse_reverse_inval_inode' /proc/"$daemon"/task/*/stack
@@ -41,20 +33,12 @@ block_invalidation() { # [OPTIONS]
 	PIDS+=("$looker")
 	wait_until "pages to be dropped" invalidates
 }
-let_nobody_use_it() {
-	kill -KILL "$reader" "$looker"
-	wait_until "the end of the reader" has_ended "$reader"
-	wait_until "the end of who looks" has_ended "$looker"
-}
 # The kernel must not be left waiting if it fails.
 ends() { # COMMAND...
 	"$@" || { bad_disk ""; fail "did not end: $*"; }
 }
 
-bad_disk ""
-AS_USER=(env "LD_PRELOAD=$PRELOAD" "BAD_DISK=$T/rules")
-start_server
-AS_USER=()
+serve_from_bad_disk
 N=$T/other
 mount_at "$N"
 other=$CLIENT_PID
@@ -63,14 +47,14 @@ M=$T/mnt
 [ -r /proc/self/stack ] || skip "/proc does not show where a thread waits"
 
 block_invalidation
-let_nobody_use_it
+kill_and_see "$reader" "$looker"
 ends timeout 60 "$RDMAFS" umount "$M"
 ! is_mounted "$M" || fail "still mounted"
 wait_for_end "$CLIENT_PID" || fail "the client ended with status $?"
 say "ok: umount"
 
 block_invalidation
-let_nobody_use_it
+kill_and_see "$reader" "$looker"
 kill -TERM "$CLIENT_PID"
 PATIENCE=600 ends wait_until "the end of the mount" is_gone "$CLIENT_PID"
 wait "$CLIENT_PID" || fail "the client ended with status $?"

@@ -359,9 +359,36 @@ static void raise_files(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Somebody new who means it, at the latest when the crowd is old enough to be pushed
+ * out. */
+static void come_in(struct sclient *newcomer, const struct rf_key *key)
+{
+	for (uint64_t start_ns = rf_now_ns(); ; ) {
+		cr_assert_lt(rf_now_ns() - start_ns,
+			     SRIG_PATIENCE_S * UINT64_C(1000000000));
+		sclient_init(&rig, newcomer, "data");
+		newcomer->config.key = *key;
+		sclient_connect(newcomer);
+		if (newcomer->opened)
+			return;
+		cr_assert_eq(newcomer->err, -EUSERS, "%s",
+			     strerror(-newcomer->err));
+	}
+}
+
+static void close_all(struct raw *crowd, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (!crowd[i].is_closed)
+			rf_ep_close(crowd[i].ep);
+	for (unsigned int i = 0; i < count; i++)
+		srig_until(&rig, crowd[i].is_closed);
+}
+
 Test(server_admission, a_silent_crowd_stops_nobody)
 {
 	enum { CROWD = 500, GREETERS = 64 };
+	const struct rf_key no_key = { .is_set = false };
 	static struct raw crowd[CROWD];
 	rf_handle_t handle;
 	unsigned int most = 0;
@@ -386,23 +413,9 @@ Test(server_admission, a_silent_crowd_stops_nobody)
 	}
 	cr_assert_leq(most, GREETERS + SERVER_GREETERS_LEAVING);
 	cr_assert_eq(sread(&client, &handle, open, 450, 8, out), 1);
-	/* Somebody new who means it comes in, at the latest when the crowd is
-	 * old enough to be pushed out. */
-	for (uint64_t start_ns = rf_now_ns(); ; ) {
-		cr_assert_lt(rf_now_ns() - start_ns,
-			     SRIG_PATIENCE_S * UINT64_C(1000000000));
-		sclient_init(&rig, &other, "data");
-		sclient_connect(&other);
-		if (other.opened)
-			break;
-		cr_assert_eq(other.err, -EUSERS, "%s", strerror(-other.err));
-	}
+	come_in(&other, &no_key);
 	sclient_bye(&other);
-	for (unsigned int i = 0; i < CROWD; i++)
-		if (!crowd[i].is_closed)
-			rf_ep_close(crowd[i].ep);
-	for (unsigned int i = 0; i < CROWD; i++)
-		srig_until(&rig, crowd[i].is_closed);
+	close_all(crowd, CROWD);
 	srig_until(&rig, rig.server->greeting_count == 0);
 	sclient_bye(&client);
 	srig_close(&rig);
@@ -468,22 +481,9 @@ Test(server_admission, a_crowd_with_a_wrong_key_stops_nobody)
 		if (crowd[i].is_connected)
 			raw_say_hello(&crowd[i], buf);
 	}
-	for (uint64_t start_ns = rf_now_ns(); ; ) {
-		cr_assert_lt(rf_now_ns() - start_ns,
-			     SRIG_PATIENCE_S * UINT64_C(1000000000));
-		sclient_init(&rig, &client, "data");
-		client.config.key = key;
-		sclient_connect(&client);
-		if (client.opened)
-			break;
-		cr_assert_eq(client.err, -EUSERS, "%s", strerror(-client.err));
-	}
+	come_in(&client, &key);
 	sclient_bye(&client);
-	for (unsigned int i = 0; i < CROWD; i++)
-		if (!crowd[i].is_closed)
-			rf_ep_close(crowd[i].ep);
-	for (unsigned int i = 0; i < CROWD; i++)
-		srig_until(&rig, crowd[i].is_closed);
+	close_all(crowd, CROWD);
 	rf_pool_put(buf);
 	srig_until(&rig, rig.server->greeting_count == 0);
 	srig_close(&rig);

@@ -14,6 +14,16 @@
 
 static struct raws raws;
 
+/* A server with a client that has lost its connection. */
+static void begin_away(const char *scheme)
+{
+	srig_init(&rig, scheme);
+	srig_set(&rig, "lease-ms", "60000");
+	srig_start(&rig);
+	raws_open(&rig, &raws);
+	raws_cut(&raws);
+}
+
 /* ---- the time of day ---------------------------------------------------- */
 
 static bool is_later(const rf_time_t *a, const rf_time_t *b)
@@ -71,11 +81,7 @@ SCENARIO(ctime_and_counter_grow_whatever_the_clock_does)
 
 SCENARIO(a_jump_of_the_day_ends_no_lease)
 {
-	srig_init(&rig, scheme);
-	srig_set(&rig, "lease-ms", "60000");
-	srig_start(&rig);
-	raws_open(&rig, &raws);
-	raws_cut(&raws);
+	begin_away(scheme);
 	for (int i = 0; i < 2; i++) {
 		day_jump_s = i ? -10000000 : 10000000;
 		srig_turn(&rig);
@@ -101,11 +107,7 @@ static void go_on_after(int64_t seconds)
 /* Who was away could not come back while nobody was there to hear it. */
 SCENARIO(a_lease_begins_anew_when_the_server_goes_on)
 {
-	srig_init(&rig, scheme);
-	srig_set(&rig, "lease-ms", "60000");
-	srig_start(&rig);
-	raws_open(&rig, &raws);
-	raws_cut(&raws);
+	begin_away(scheme);
 	for (unsigned int i = 0; i < 3; i++) {
 		go_on_after(50);	/* none is over, then */
 		go_on_after(61);
@@ -120,11 +122,7 @@ SCENARIO(a_lease_begins_anew_when_the_server_goes_on)
 /* A little at a time, as it goes by when the server is there. */
 SCENARIO(a_lease_ends_although_the_server_was_suspended_before)
 {
-	srig_init(&rig, scheme);
-	srig_set(&rig, "lease-ms", "60000");
-	srig_start(&rig);
-	raws_open(&rig, &raws);
-	raws_cut(&raws);
+	begin_away(scheme);
 	go_on_after(61);
 	for (unsigned int i = 0; i < 11; i++) {
 		cr_assert(raws_server_side(&raws), "step %u", i);
@@ -140,11 +138,7 @@ SCENARIO(a_lease_ends_although_the_server_was_suspended_before)
 
 SCENARIO(a_grace_period_begins_anew_when_the_server_goes_on)
 {
-	srig_init(&rig, scheme);
-	srig_set(&rig, "lease-ms", "60000");
-	srig_start(&rig);
-	raws_open(&rig, &raws);
-	raws_cut(&raws);
+	begin_away(scheme);
 	srig_stop(&rig);
 	srig_start(&rig);
 	go_on_after(61);
